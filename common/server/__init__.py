@@ -1,0 +1,17 @@
+"""The gRPC server that both services stand in: what they hand over, and how a process runs them."""
+
+from common.server.auth import RoleTable, any_request
+from common.server.call import Context
+from common.server.process import run_process, run_until_signal
+from common.server.server import GrpcServer
+from common.server.service import ServedService
+
+__all__ = [
+    "Context",
+    "GrpcServer",
+    "RoleTable",
+    "ServedService",
+    "any_request",
+    "run_process",
+    "run_until_signal",
+]

@@ -1,0 +1,59 @@
+"""A process that serves until it is told to stop."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+
+from common.log import configure_logging, get_logger
+from common.log_capture import capture_loop_errors, capture_process_output
+from common.server.server import GrpcServer
+from common.settings import Settings
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_log = get_logger("process")
+
+
+def run_process(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code.
+
+    `build` is the composition root; it runs inside the event loop. Raises SettingsError, which the command
+    shows as one line.
+    """
+    configure_logging(settings.log_level, settings.log_format)
+    capture_process_output()
+    return asyncio.run(_run(settings, build))
+
+
+async def _run(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:
+    capture_loop_errors(asyncio.get_running_loop())
+    _log.info("starting", pid=os.getpid(), settings=settings.shown())
+    return await run_until_signal(await build(settings))
+
+
+async def run_until_signal(servers: Sequence[GrpcServer]) -> int:
+    """Start the servers, wait for a signal, drain them; 0 after the drain.
+
+    A second signal does not wait for the drain: it ends the process at once, as that signal does by default.
+    """
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        _log.info("stopping", signal=number.name)
+        for one in _SIGNALS:
+            loop.remove_signal_handler(one)
+            signal.signal(one, signal.SIG_DFL)
+        told.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        for server in servers:
+            await server.start()
+        await told.wait()
+    finally:
+        # Also when a server could not start: the others are stopped and their stores closed.
+        await asyncio.gather(*(server.drain() for server in servers))
+    return 0

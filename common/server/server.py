@@ -1,0 +1,156 @@
+"""One gRPC server: its services with the layers around them, health, reflection, and the drain."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+import grpc
+from grpc_health.v1 import health_pb2_grpc
+
+from common.address import Address
+from common.error_report import describe_error
+from common.log import get_logger
+from common.server.access_log import access_log
+from common.server.admission import Admission
+from common.server.answering import answering
+from common.server.auth import auth, read_tokens
+from common.server.call import Layer
+from common.server.deadline import deadline
+from common.server.health import Health
+from common.server.health_servicer import HEALTH_SERVICE
+from common.server.layers import LayeredMethods, decoding
+from common.server.listening import bind
+from common.server.neutral import neutral
+from common.server.open_streams import OpenStreams
+from common.server.options import SERVER_OPTIONS
+from common.server.service import ServedService
+from common.settings import Settings
+
+LAST_SECONDS = 0.2
+"""Given to replies on their way even when DRAIN_SECONDS are over."""
+
+CLOSE_SECONDS = 5.0
+"""How long a service may take to close after its last call; a hanging driver must not keep the process."""
+
+_log = get_logger("server")
+
+
+class GrpcServer:
+    """Serves `services` on one address. `listen_setting` names the setting of the address in errors."""
+
+    def __init__(
+        self, settings: Settings, services: Sequence[ServedService], listen: Address, listen_setting: str
+    ) -> None:
+        self._settings = settings
+        self._services = services
+        self._listen = listen
+        self._listen_setting = listen_setting
+        self._admission = Admission()
+        self._streams = OpenStreams()
+        self._standard_streams = OpenStreams()
+        self._health = Health(services)
+        self._server: grpc.aio.Server | None = None
+        self._drained: asyncio.Task[None] | None = None
+        self.address = listen
+
+    async def start(self) -> Address:
+        """Bind, serve, and return the address with the port that is really used.
+
+        Raises SettingsError if the settings do not allow it. Health is NOT_SERVING until the services answer.
+        """
+        server = grpc.aio.server(interceptors=[self._layered()], options=SERVER_OPTIONS)
+        self.address = self._listen.with_port(
+            bind(server, self._settings, self._listen_setting, self._listen)
+        )
+        for service in self._services:
+            service.add_to_server(server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
+        if self._settings.reflection:
+            _add_reflection(server, [service.name for service in self._services])
+        await server.start()
+        self._server = server
+        self._health.follow_services()
+        for service in self._services:
+            _log.info("serving", service=service.name, address=str(self.address), port=self.address.port)
+        return self.address
+
+    def _layered(self) -> LayeredMethods:
+        """The layers, outermost first.
+
+        answering         turns refusals into statuses, so every layer below may refuse
+        access_log        sees each refusal, those of the layers below too
+        neutral           makes a refusal of whatever is none; above it nothing may fail
+        decoding          before any layer looks at the request
+        auth              before admission: strangers learn nothing of the server's state
+        admission         counts only calls that are carried out
+        open streams      can end what admission let in
+        deadline          innermost, so that its time is the use-case's time
+
+        Health and reflection are neither counted nor logged: they say something about the server, also while
+        it drains.
+        """
+        return LayeredMethods(
+            services=[service.name for service in self._services],
+            layers=[
+                answering,
+                access_log,
+                neutral,
+                decoding,
+                *self._auth(),
+                self._admission.layer,
+                self._streams.layer,
+                deadline(self._settings.unary_deadline_seconds),
+            ],
+            standard_layers=[answering, neutral, decoding, *self._auth(), self._standard_streams.layer],
+        )
+
+    def _auth(self) -> list[Layer]:
+        """Without AUTH_FILE every caller is operator: on this machine, or with a verified certificate."""
+        if self._settings.auth_file is None:
+            return []
+        tables = {service.name: service.roles for service in self._services}
+        return [auth(read_tokens(self._settings.auth_file), tables, frozenset({HEALTH_SERVICE}))]
+
+    async def drain(self) -> None:
+        """Stop in an order that loses nothing; a second call waits for the first."""
+        if self._drained is None:
+            self._drained = asyncio.create_task(self._drain(), name="drain")
+        await asyncio.shield(self._drained)
+
+    async def _drain(self) -> None:
+        """Bounded by DRAIN_SECONDS, and CLOSE_SECONDS for closing.
+
+        `stop` of grpc alone would wait its whole grace for streams, then cut them without a position.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._settings.drain_seconds
+        self._health.stop_serving()
+        self._admission.refuse_streams()
+        await self._bounded(
+            "streams", (end - loop.time()) / 2, *(service.drain_streams() for service in self._services)
+        )
+        self._admission.refuse_all()
+        self._streams.end_all()
+        self._standard_streams.end_all()
+        await self._bounded("calls", end - loop.time(), self._admission.idle())
+        if self._server is not None:
+            await self._server.stop(max(end - loop.time(), LAST_SECONDS))
+        await self._bounded("close", CLOSE_SECONDS, *(service.close() for service in self._services))
+        _log.info("stopped", address=str(self.address), port=self.address.port)
+
+    async def _bounded(self, step: str, seconds: float, *work: Awaitable[None]) -> None:
+        """Do a step of the drain; neither its time nor its errors keep the next step from being done."""
+        tasks = [asyncio.ensure_future(one) for one in work]
+        done, late = await asyncio.wait(tasks, timeout=max(seconds, 0.0)) if tasks else (set(), set())
+        for task in late:
+            task.cancel()
+            _log.warning("drain is late", step=step)
+        for task in done:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                _log.error("drain failed", step=step, **describe_error(error))
+
+
+def _add_reflection(server: grpc.aio.Server, names: Sequence[str]) -> None:
+    from grpc_reflection.v1alpha import reflection
+
+    reflection.enable_server_reflection([*names, HEALTH_SERVICE, reflection.SERVICE_NAME], server)
