@@ -46,6 +46,19 @@ class Refusal(Exception):
         self.oldest_seq = oldest_seq
         self.retry_after = retry_after
 
+    def at(self, last_seq: int) -> "Refusal":
+        """The same refusal, met by a stream that stands at `last_seq`."""
+        return Refusal(
+            self.reason,
+            field=self.field,
+            violations=self.violations,
+            run_id=self.run_id,
+            status=self.status,
+            last_seq=last_seq,
+            oldest_seq=self.oldest_seq,
+            retry_after=self.retry_after,
+        )
+
     def metadata(self) -> dict[str, str]:
         """What google.rpc.ErrorInfo.metadata says: only the keys that apply."""
         numbers = {"last_seq": self.last_seq, "oldest_seq": self.oldest_seq}

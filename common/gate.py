@@ -31,7 +31,7 @@ class Gate:
         return self._check(model, message)
 
     def write(self, model: type[M], message: Message) -> M:
-        """Check the request of a write. A field that this version does not know could carry a body: refused."""
+        """Check the request of a write. A field that this version does not know could carry a body."""
         if carries_unknown_fields(message):
             raise unknown_field("request")
         return self._check(model, message)
@@ -48,7 +48,7 @@ class Gate:
 def carries_unknown_fields(message: Message) -> bool:
     """True if the message, or one inside it, has unknown fields; they are dropped from it."""
     before = message.ByteSize()
-    message.DiscardUnknownFields()  # type: ignore[attr-defined]  # missing in the stubs
+    message.DiscardUnknownFields()
     return message.ByteSize() != before
 
 

@@ -33,7 +33,7 @@ class Input(BaseModel):
 
 def broken_rule(rule: str, *, field: str = "", reason: str = "INVALID_FIELD") -> PydanticCustomError:
     """The error to raise from a validator. `field` is needed where the rule spans fields."""
-    return PydanticCustomError(reason, rule, {"field": field} if field else None)  # type: ignore[arg-type]
+    return PydanticCustomError(reason, rule, {"field": field} if field else None)
 
 
 def _string(kind: Kind) -> PlainValidator:
@@ -107,7 +107,9 @@ def known_value(enum: ProtoEnum, *, unspecified: bool = False) -> PlainValidator
     def check(value: int) -> int:
         if value in known:
             return value
-        raise broken_rule("must be a value of its enum" if unspecified else "must be a value of its enum, not 0")
+        raise broken_rule(
+            "must be a value of its enum" if unspecified else "must be a value of its enum, not 0"
+        )
 
     return PlainValidator(check)
 
@@ -164,7 +166,9 @@ Query = Annotated[
 Answer = Annotated[
     str,
     _text(
-        lambda value: len(value.encode()) > limits.MAX_ANSWER_BYTES, "must be at most 1 MiB of UTF-8", empty=True
+        lambda value: len(value.encode()) > limits.MAX_ANSWER_BYTES,
+        "must be at most 1 MiB of UTF-8",
+        empty=True,
     ),
 ]
 

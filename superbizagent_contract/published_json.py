@@ -4,6 +4,7 @@ The standard parser accepts more than the engines keep (NaN, 1E400, unpaired sur
 integers that become doubles), so each of these is refused here, before anything is stored.
 """
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class PublishedJson:
 
 def parse_published_json(text: str) -> PublishedJson:
     """Check a document against every rule of the contract and return it rewritten; raise JsonRuleError."""
-    # errors="surrogatepass": a lone surrogate must reach its own rule below, not end as an encoding error here.
+    # surrogatepass: a lone surrogate must reach its own rule below, not end as an encoding error here.
     if len(text.encode("utf-8", "surrogatepass")) > limits.MAX_PUBLISHED_RESULT_BYTES:
         raise JsonRuleError("must be at most 1 MiB of UTF-8")
     document = _parse(text, _exact_float)
@@ -108,10 +109,8 @@ def _bounded_int(literal: str) -> int:
 def _exact_float(literal: str) -> float:
     value = float(literal)
     exact = False
-    try:
+    with contextlib.suppress(InvalidOperation):  # an exponent beyond what Decimal takes
         exact = Decimal(literal) == Decimal(repr(value))
-    except InvalidOperation:
-        pass
     if not exact or value in (float("inf"), float("-inf")):
         raise JsonRuleError("must not contain a number that a double cannot show as it is written")
     return value

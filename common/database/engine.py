@@ -63,9 +63,11 @@ class Database:
         await self._engine.dispose()
 
     def now(self) -> Function[Any]:
-        """The database's clock in UTC with microseconds: time that decides anything comes from here."""
-        return func.sba_now(type_=UtcDateTime()) if self.is_sqlite else func.utc_timestamp(
-            literal_column("6"), type_=UtcDateTime()
+        """The database's clock, UTC with microseconds: time that decides anything comes from here."""
+        return (
+            func.sba_now(type_=UtcDateTime())
+            if self.is_sqlite
+            else func.utc_timestamp(literal_column("6"), type_=UtcDateTime())
         )
 
     def exactly(self, column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -75,7 +77,7 @@ class Database:
         return and_(column == value, cast(column, BINARY) == cast(value, BINARY))
 
     def insert_if_absent(self, table: Table, unchanged: str) -> Insert:
-        """An INSERT that leaves rows alone whose key is there already. `unchanged` is a column to touch in vain.
+        """An INSERT that leaves rows alone whose key is there; `unchanged` is a column to touch in vain.
 
         Not INSERT IGNORE: that one also cuts long strings and swallows other errors.
         """

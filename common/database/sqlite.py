@@ -14,10 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 _BUSY_MILLISECONDS = 5000  # to wait for a writer of another process
 
 _PRAGMAS = (
+    f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}",
     "PRAGMA journal_mode = WAL",  # readers and the writer do not block each other
     "PRAGMA synchronous = FULL",  # a commit that was answered survives a power cut
-    f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}",
-    "PRAGMA foreign_keys = ON",
 )
 
 

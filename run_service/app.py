@@ -1,0 +1,56 @@
+"""The composition root of RunService: a parts list, read from top to bottom."""
+
+import datetime as dt
+
+from common.database import Database, migrate, require
+from common.gate import Gate
+from common.server import GrpcServer, ServedService
+from common.settings import Settings
+from run_service.doorbell import InProcessDoorbell
+from run_service.reaper import Reaper
+from run_service.roles import ROLES
+from run_service.servicer import RunServicer
+from run_service.store import SCHEMA, RunStore
+from run_service.stream.follow import EventStreams
+from run_service.stream.hub import EventHub
+from run_service.stream.open_stream import OpenStreams
+from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
+
+SERVICE_NAME = "superbizagent.run.v1.RunService"
+
+
+def run_service(settings: Settings) -> ServedService:
+    """RunService with everything that it needs. Call it inside the event loop that will serve it."""
+    database = Database(settings.database_url, settings.db_pool_size)
+    store = RunStore(database)
+    doorbell = InProcessDoorbell()
+    hub = EventHub(store, doorbell, settings.poll_seconds)
+    open_streams = OpenStreams(settings.stall_seconds)
+    streams = EventStreams(store, hub, open_streams, settings.heartbeat_seconds)
+    reaper = Reaper(store, doorbell)
+    lease = dt.timedelta(seconds=settings.run_lease_seconds)
+    servicer = RunServicer(Gate(settings.allowed_tools), store, doorbell, streams, lease)
+
+    async def ready() -> None:
+        # A newcomer's SQLite file is migrated by itself; a database that others use is not touched unasked.
+        await (migrate if database.is_sqlite else require)(database, SCHEMA)
+        reaper.start()
+
+    async def close() -> None:
+        await reaper.stop()
+        await hub.close()
+        await database.close()
+
+    return ServedService(
+        name=SERVICE_NAME,
+        add_to_server=lambda server: add_RunServiceServicer_to_server(servicer, server),
+        ready=ready,
+        drain_streams=open_streams.drain,
+        close=close,
+        roles=ROLES,
+    )
+
+
+async def run_server(settings: Settings) -> list[GrpcServer]:
+    """The server of a process that serves RunService alone."""
+    return [GrpcServer(settings, [run_service(settings)], settings.run_listen, "RUN_LISTEN")]
