@@ -22,7 +22,7 @@ SERVICE_NAME = "superbizagent.run.v1.RunService"
 def run_service(settings: Settings) -> ServedService:
     """RunService with everything that it needs. Call it inside the event loop that will serve it."""
     database = Database(settings.database_url, settings.db_pool_size)
-    store = RunStore(database)
+    store = RunStore(database, settings.database_time_zone)
     doorbell = InProcessDoorbell()
     hub = EventHub(store, doorbell, settings.poll_seconds)
     open_streams = OpenStreams(settings.stall_seconds)

@@ -2,17 +2,23 @@
 
 from common.database.engine import Database
 from common.database.faults import DatabaseFault
-from common.database.schema import Schema, migrate, require
-from common.database.types import BIG_ID, LONG_TEXT, JsonText, UtcDateTime, id_string
+from common.database.migration import MigrationProblemError, Report, Schema, check, migrate, require
+from common.database.row_time import RowTime
+from common.database.types import BIG_ID, LONG_TEXT, ROW_TIME, JsonText, UtcDateTime, id_string
 
 __all__ = [
     "BIG_ID",
     "LONG_TEXT",
+    "ROW_TIME",
     "Database",
     "DatabaseFault",
     "JsonText",
+    "MigrationProblemError",
+    "Report",
+    "RowTime",
     "Schema",
     "UtcDateTime",
+    "check",
     "id_string",
     "migrate",
     "require",

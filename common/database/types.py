@@ -10,6 +10,9 @@ from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
 BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 """An auto-increment key. SQLite counts only INTEGER keys up by itself."""
 
+ROW_TIME = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+"""A time in a table that an older application may own: without a zone in Python too; see RowTime."""
+
 LONG_TEXT = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 

@@ -12,51 +12,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from common.database import Database
 from run_service.records import EventRecord, RunHead, RunRecord
+from run_service.store.rows import BASIC_COLUMNS, FULL_COLUMNS, RUN_AND_CONTROL, RunRows
 from run_service.store.tables import diagnosis_run, run_control, run_event
 
 _r, _c, _e = diagnosis_run.c, run_control.c, run_event.c
 
-RUN_AND_CONTROL = diagnosis_run.outerjoin(run_control, _c.run_pk == _r.id)
-
-BASIC_COLUMNS = (
-    _r.id,
-    _r.run_id,
-    _r.session_id,
-    _r.status,
-    _r.intent,
-    _r.release_outcome,
-    _r.agent_flow,
-    _r.feedback,
-    _r.total_duration_ms,
-    _r.total_token_count,
-    _r.step_count,
-    _r.tool_call_count,
-    _r.created_at,
-    _r.updated_at,
-    _c.head_seq,
-    _c.error_code,
-    _c.trace_id,
-    _c.start_time,
-    _c.finish_time,
-    _c.lease_expire_at,
-)
-"""In the order of RunRecord."""
-
-FULL_COLUMNS = (*BASIC_COLUMNS, _r.query, _r.answer, _r.published_result)
-
 EVENT_COLUMNS = tuple(_e[name] for name in EventRecord._fields)
-
-
-def run_record(row: Any) -> RunRecord:
-    """A row of BASIC_COLUMNS or FULL_COLUMNS."""
-    return RunRecord(*row)
 
 
 class RunReads:
     """Reads of runs and events, each in a short connection of its own."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, rows: RunRows) -> None:
         self._database = database
+        self._rows_of_runs = rows
         by_run_id = database.exactly(_r.run_id, bindparam("run_id"))
         by_session = database.exactly(_r.session_id, bindparam("session_id"))
         self._head = (
@@ -101,16 +70,16 @@ class RunReads:
         """Runs of a session by created_at and id, both descending, after a position."""
         query = self._with_status(self._of_session, status).limit(most)
         if after is not None:
-            created_at, pk = after
+            created_at, pk = self._rows_of_runs.created_at.to_row(after[0]), after[1]
             query = query.where(_r.created_at <= created_at, or_(_r.created_at < created_at, _r.id < pk))
-        return [run_record(row) for row in await self._rows(query, session_id=session_id)]
+        return [self._rows_of_runs.record(row) for row in await self._rows(query, session_id=session_id)]
 
     async def runs_of_all(self, status: str, after_pk: int | None, most: int) -> list[RunRecord]:
         """Runs of every session with a status by id descending, after a position."""
         query = self._with_status(self._of_all, status).limit(most)
         if after_pk is not None:
             query = query.where(_r.id < after_pk)
-        return [run_record(row) for row in await self._rows(query)]
+        return [self._rows_of_runs.record(row) for row in await self._rows(query)]
 
     async def head(self, run_id: str) -> RunHead | None:
         """Status and head of a run; None if there is none."""
@@ -144,7 +113,7 @@ class RunReads:
 
     async def _one(self, query: Select[Any], **values: Any) -> RunRecord | None:
         rows = await self._rows(query, **values)
-        return run_record(rows[0]) if rows else None
+        return self._rows_of_runs.record(rows[0]) if rows else None
 
     async def _rows(self, query: Select[Any], **values: Any) -> Sequence[Any]:
         async def fetch(connection: AsyncConnection) -> Sequence[Any]:

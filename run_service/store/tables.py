@@ -7,7 +7,7 @@ tables refer to a run by `diagnosis_run.id`: joining them on strings could meet 
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
 
-from common.database import BIG_ID, LONG_TEXT, JsonText, Schema, UtcDateTime, id_string
+from common.database import BIG_ID, LONG_TEXT, ROW_TIME, JsonText, Schema, UtcDateTime, id_string
 
 metadata = MetaData()
 
@@ -30,8 +30,8 @@ diagnosis_run = Table(
     Column("total_token_count", Integer),
     Column("step_count", Integer),
     Column("tool_call_count", Integer),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("updated_at", UtcDateTime, nullable=False),
+    Column("created_at", ROW_TIME, nullable=False),
+    Column("updated_at", ROW_TIME, nullable=False),
     Index("idx_diagnosis_run_session_created", "session_id", "created_at", "id"),
     Index("idx_diagnosis_run_session_run", "session_id", "run_id"),
     Index("idx_diagnosis_run_status", "status"),
@@ -96,4 +96,4 @@ run_event = Table(
 )
 """The event log. Rows of a run are inserted under its lock, so seq has no hole and follows the commits."""
 
-SCHEMA = Schema("run", 1, metadata)
+SCHEMA = Schema("run", 1, metadata, shared="diagnosis_run")

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from common.database import Database
 from run_service.records import LockedRun, RequestClaim, RunRecord, Totals
-from run_service.store.reads import BASIC_COLUMNS, RUN_AND_CONTROL, run_record
+from run_service.store.rows import BASIC_COLUMNS, RUN_AND_CONTROL, RunRows
 from run_service.store.tables import diagnosis_run, run_control, run_event, run_request
 from superbizagent.run.v1.run_event_pb2 import RunEventType as T
 
@@ -74,9 +74,10 @@ class WriteStatements:
 class RunTransaction:
     """The steps of one transaction. Nothing of it is visible to others before it commits."""
 
-    def __init__(self, connection: AsyncConnection, statements: WriteStatements) -> None:
+    def __init__(self, connection: AsyncConnection, statements: WriteStatements, rows: RunRows) -> None:
         self._connection = connection
         self._statements = statements
+        self._rows = rows
 
     async def now(self) -> dt.datetime:
         """The database's clock."""
@@ -104,7 +105,7 @@ class RunTransaction:
     async def insert_run(self, run: dict[str, Any], control: dict[str, Any]) -> int | None:
         """Insert a run with its control row and answer its key; None if the run_id is taken."""
         try:
-            inserted = await self._connection.execute(diagnosis_run.insert(), run)
+            inserted = await self._connection.execute(diagnosis_run.insert(), self._rows.values(run))
         except IntegrityError:
             return None
         pk = int(inserted.lastrowid)
@@ -123,11 +124,13 @@ class RunTransaction:
     async def run(self, run_id: str) -> RunRecord | None:
         """A run by its id, as this transaction sees it."""
         found = (await self._connection.execute(self._statements.run_by_id, {"run_id": run_id})).first()
-        return None if found is None else run_record(found)
+        return None if found is None else self._rows.record(found)
 
     async def run_by_pk(self, pk: int) -> RunRecord:
         """A run that is known to exist, as this transaction sees it."""
-        return run_record((await self._connection.execute(self._statements.run_by_pk, {"pk": pk})).one())
+        return self._rows.record(
+            (await self._connection.execute(self._statements.run_by_pk, {"pk": pk})).one()
+        )
 
     async def stored_events(self, pk: int, event_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """seq and fingerprint of those of the events that are stored."""
@@ -148,7 +151,7 @@ class RunTransaction:
     async def change_run(self, pk: int, **values: Any) -> None:
         """Update columns of diagnosis_run."""
         await self._connection.execute(
-            diagnosis_run.update().where(diagnosis_run.c.id == pk).values(**values)
+            diagnosis_run.update().where(diagnosis_run.c.id == pk).values(self._rows.values(values))
         )
 
     async def change_control(self, pk: int, **values: Any) -> None:
