@@ -1,0 +1,76 @@
+"""Started fakes, a proxy in front of them, and channels that are closed behind each test."""
+
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from superbizagent.audit.v1.audit_service_pb2_grpc import add_AuditServiceServicer_to_server
+from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
+from superbizagent_client import open_channel
+from tests.client.fakes import FakeAuditService, FakeRunService
+from tests.client.proxy import Proxy
+
+
+@pytest.fixture
+async def runs() -> FakeRunService:
+    return FakeRunService()  # type: ignore[abstract]  # only what the client calls
+
+
+@pytest.fixture
+async def audits() -> FakeAuditService:
+    return FakeAuditService()  # type: ignore[abstract]  # only what the client calls
+
+
+class FakeServer:
+    """Both fakes on one port, which a restart keeps."""
+
+    def __init__(self, runs: FakeRunService | None, audits: FakeAuditService) -> None:
+        self._fakes = runs, audits
+        self._server: grpc.aio.Server | None = None
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        self._server = grpc.aio.server()
+        if self._fakes[0] is not None:
+            add_RunServiceServicer_to_server(self._fakes[0], self._server)
+        add_AuditServiceServicer_to_server(self._fakes[1], self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+
+@pytest.fixture
+async def server(runs: FakeRunService, audits: FakeAuditService) -> AsyncIterator[FakeServer]:
+    server = FakeServer(runs, audits)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def channel(server: FakeServer) -> AsyncIterator[grpc.aio.Channel]:
+    async with open_channel(server.address) as channel:
+        yield channel
+
+
+@pytest.fixture
+async def proxy(server: FakeServer) -> AsyncIterator[Proxy]:
+    proxy = Proxy(server.port)
+    await proxy.start()
+    yield proxy
+    await proxy.aclose()
+
+
+@pytest.fixture
+async def proxied(proxy: Proxy) -> AsyncIterator[grpc.aio.Channel]:
+    async with open_channel(proxy.address) as channel:
+        yield channel
