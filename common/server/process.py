@@ -41,10 +41,11 @@ async def run_until_signal(servers: Sequence[GrpcServer]) -> int:
     told = asyncio.Event()
 
     def on_signal(number: signal.Signals) -> None:
-        _log.info("stopping", signal=number.name)
         for one in _SIGNALS:
             loop.remove_signal_handler(one)
             signal.signal(one, signal.SIG_DFL)
+        # Logged once a second signal works as it should.
+        _log.info("stopping", signal=number.name)
         told.set()
 
     for number in _SIGNALS:
