@@ -118,7 +118,8 @@ def _exact_float(literal: str) -> float:
 
 def _integer_if_whole(literal: str) -> float | int:
     value = float(literal)
-    return int(value) if value.is_integer() and abs(value) < 2**64 else value
+    # From the literal: above 2^53 a double stands for other integers than the one that is written.
+    return int(Decimal(literal)) if value.is_integer() and abs(value) < 2**64 else value
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
