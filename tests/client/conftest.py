@@ -1,9 +1,16 @@
 """Started fakes, a proxy in front of them, and channels that are closed behind each test."""
 
+import datetime as dt
+import ipaddress
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from superbizagent.audit.v1.audit_service_pb2_grpc import add_AuditServiceServicer_to_server
 from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
@@ -74,3 +81,47 @@ async def proxy(server: FakeServer) -> AsyncIterator[Proxy]:
 async def proxied(proxy: Proxy) -> AsyncIterator[grpc.aio.Channel]:
     async with open_channel(proxy.address) as channel:
         yield channel
+
+
+@dataclass(frozen=True)
+class TlsServer:
+    """The fakes behind TLS. `ca` is what a client must trust."""
+
+    address: str
+    ca: bytes
+
+
+@pytest.fixture
+async def tls_server(runs: FakeRunService) -> AsyncIterator[TlsServer]:
+    key, certificate = _self_signed()
+    server = grpc.aio.server()
+    add_RunServiceServicer_to_server(runs, server)
+    credentials = grpc.ssl_server_credentials([(key, certificate)])
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
+    yield TlsServer(f"127.0.0.1:{port}", certificate)
+    await server.stop(None)
+
+
+def _self_signed() -> tuple[bytes, bytes]:
+    """A key and a certificate for 127.0.0.1, both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    day, now = dt.timedelta(days=1), dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return private, certificate.public_bytes(pem)

@@ -27,13 +27,6 @@ StreamScript = Callable[["FakeRunService", run.StreamRunEventsRequest, Context],
 Fault = Callable[[Context], Awaitable[None]]
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait until the condition holds; fail after a time that no sound machine needs."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # the conditions live in other people's objects
-            await asyncio.sleep(0.002)
-
-
 async def refuse(
     context: Context,
     code: grpc.StatusCode,

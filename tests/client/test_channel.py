@@ -8,10 +8,20 @@ import pytest
 
 from superbizagent.audit.v1.tool_invocation_pb2 import ToolInvocationInput
 from superbizagent.run.v1.run_event_pb2 import RunEventInput, RunEventType
-from superbizagent_client import AuditRecorder, EventSender, RunEventStream, open_channel
+from superbizagent.run.v1.run_service_pb2 import AppendRunEventsRequest
+from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from superbizagent_client import (
+    AuditRecorder,
+    EventSender,
+    RunEventStream,
+    ServiceError,
+    StreamOptions,
+    open_channel,
+)
 from superbizagent_client.channel import is_loopback
-from tests.client.conftest import FakeServer
-from tests.client.fakes import RUN_ID, SESSION_ID, FakeAuditService, FakeRunService, eventually
+from tests.client.conftest import FakeServer, TlsServer
+from tests.client.fakes import RUN_ID, SESSION_ID, FakeAuditService, FakeRunService, refusing
+from tests.support.waiting import until
 
 
 def invocation(tool_call_id: str = "call-1") -> ToolInvocationInput:
@@ -83,16 +93,12 @@ async def test_open_streams_never_starve_calls(
     assert {event.seq for event in await asyncio.gather(*readers)} == {2}
     streams.clear()
     readers.clear()
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
 
 
 async def test_a_call_answered_unavailable_is_repeated_by_the_channel(
     runs: FakeRunService, channel: grpc.aio.Channel
 ) -> None:
-    from superbizagent.run.v1.run_service_pb2 import AppendRunEventsRequest
-    from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-    from tests.client.fakes import refusing
-
     runs.append_faults.extend([refusing(grpc.StatusCode.UNAVAILABLE, "DRAINING")] * 2)
     event = RunEventInput(event_id=uuid.uuid4().hex, type=RunEventType.RUN_EVENT_TYPE_STEP_STARTED, step_id=1)
     answer = await RunServiceStub(channel).AppendRunEvents(
@@ -100,3 +106,23 @@ async def test_a_call_answered_unavailable_is_repeated_by_the_channel(
     )
     assert list(answer.seqs) == [1]
     assert len(runs.appends) == 3
+
+
+async def test_a_token_travels_over_tls_to_a_server_that_the_given_authority_signed(
+    runs: FakeRunService, tls_server: TlsServer
+) -> None:
+    runs.finish()
+    async with open_channel(tls_server.address, token="tok-1", tls_ca=tls_server.ca) as channel:
+        assert [event.seq async for event in RunEventStream(channel, RUN_ID)] == [1]
+    assert runs.tokens == ["Bearer tok-1"]
+
+
+async def test_a_server_that_another_authority_signed_gets_no_token(
+    runs: FakeRunService, tls_server: TlsServer
+) -> None:
+    options = StreamOptions(give_up_after=0.2)
+    async with open_channel(tls_server.address, token="tok-1", tls=True) as channel:
+        with pytest.raises(ServiceError) as raised:
+            await anext(RunEventStream(channel, RUN_ID, options=options))
+    assert raised.value.code is grpc.StatusCode.UNAVAILABLE
+    assert runs.tokens == []

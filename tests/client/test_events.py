@@ -6,7 +6,8 @@ import pytest
 from superbizagent.run.v1.run_event_pb2 import RunEventInput, RunEventType
 from superbizagent_client import DeliveryOptions, EventSender
 from superbizagent_contract import kinds
-from tests.client.fakes import RUN_ID, FakeRunService, eventually, refusing
+from tests.client.fakes import RUN_ID, FakeRunService, refusing
+from tests.support.waiting import until
 
 Code = grpc.StatusCode
 
@@ -22,7 +23,7 @@ async def test_events_arrive_in_the_order_sent_and_what_gathers_goes_together(
     runs.append_gate.clear()
     async with EventSender(channel, RUN_ID, options=DeliveryOptions(batch=40)) as sender:
         sender.send(step("e-0"))
-        await eventually(lambda: len(runs.appends) == 1)
+        await until(lambda: len(runs.appends) == 1)
         for number in range(1, 101):
             sender.send(step(f"e-{number}"))
         runs.append_gate.set()
@@ -56,10 +57,10 @@ async def test_a_lost_acknowledgement_followed_by_a_cancel_loses_nothing_that_wa
     runs.append_gate.clear()
     async with EventSender(channel, RUN_ID) as sender:
         sender.send(step("e-1"))
-        await eventually(lambda: len(runs.appends) == 1)
+        await until(lambda: len(runs.appends) == 1)
         sender.send(step("e-2"))  # must not join e-1 when that is repeated
         runs.append_gate.set()
-        await eventually(lambda: len(runs.stored_ids) == 1)
+        await until(lambda: len(runs.stored_ids) == 1)
         runs.final_status = "CANCELLED"
         assert await sender.flush()
         assert sender.counts().delivered == 1

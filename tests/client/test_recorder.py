@@ -12,9 +12,10 @@ from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 from superbizagent_client import AuditRecorder, DeliveryOptions, open_channel
 from superbizagent_client.delivery import Losses
 from tests.client.conftest import FakeServer
-from tests.client.fakes import FakeAuditService, eventually, refusing, silent
+from tests.client.fakes import FakeAuditService, refusing, silent
 from tests.client.proxy import Proxy
 from tests.client.test_channel import invocation
+from tests.support.waiting import until
 
 Code = grpc.StatusCode
 
@@ -25,7 +26,7 @@ async def test_a_lone_record_goes_at_once_and_what_gathers_meanwhile_goes_togeth
     audits.gate.clear()
     async with AuditRecorder(channel) as recorder:
         recorder.record(invocation("call-0"))
-        await eventually(lambda: len(audits.batches) == 1)
+        await until(lambda: len(audits.batches) == 1)
         for number in range(1, 101):
             recorder.record(invocation(f"call-{number}"))
         audits.gate.set()
@@ -239,7 +240,7 @@ async def test_a_channel_closed_under_a_call_is_a_loss_and_not_a_cancellation(
     channel = open_channel(server.address)
     recorder = AuditRecorder(channel)
     recorder.record(invocation())
-    await eventually(lambda: len(audits.batches) == 1)
+    await until(lambda: len(audits.batches) == 1)
     await channel.close()
     assert await recorder.flush()
     assert recorder.counts().lost == {"CHANNEL_CLOSED": 1}
@@ -251,7 +252,7 @@ async def test_nothing_runs_while_nothing_is_to_be_sent(channel: grpc.aio.Channe
     before = len(asyncio.all_tasks())
     recorder.record(invocation())
     assert await recorder.flush()
-    await eventually(lambda: len(asyncio.all_tasks()) <= before)
+    await until(lambda: len(asyncio.all_tasks()) <= before)
 
 
 async def test_records_of_other_threads_are_taken(
@@ -267,7 +268,7 @@ async def test_records_of_other_threads_are_taken(
     for thread in threads:
         thread.start()
     await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
-    await eventually(lambda: len(audits.rows) == 400)
+    await until(lambda: len(audits.rows) == 400)
     assert await recorder.flush()
     assert recorder.counts().delivered == 400
 

@@ -23,13 +23,13 @@ from tests.client.fakes import (
     caught_up,
     cut_after,
     event_message,
-    eventually,
     heartbeat,
     refusing,
     saying,
     silent,
 )
 from tests.client.proxy import Proxy
+from tests.support.waiting import until
 
 QUICK = StreamOptions(initial_backoff=0.001, max_backoff=0.02)
 LENGTH = 6
@@ -96,7 +96,7 @@ async def test_the_end_of_the_streams_deadline_is_not_the_end_of_the_run(
     async with RunEventStream(channel, RUN_ID, options=QUICK) as stream:
         assert [(await anext(stream)).seq, (await anext(stream)).seq] == [1, 2]
         rest = asyncio.create_task(seqs_of(stream))
-        await eventually(lambda: runs.after_seqs == [0, 2])
+        await until(lambda: runs.after_seqs == [0, 2])
         runs.finish()
         assert await rest == [3]
 
@@ -115,9 +115,9 @@ async def test_a_connection_that_is_reset_or_refused_is_resumed(
             proxy.reset_all()
             rest = asyncio.create_task(anext(stream))
             known = len(retries)
-            await eventually(lambda known=known: len(retries) > known + 1)  # type: ignore[misc]
+            await until(lambda known=known: len(retries) > known + 1)  # type: ignore[misc]
             await proxy.start()
-            await eventually(lambda: runs.open_streams == 1)
+            await until(lambda: runs.open_streams == 1)
             rest.cancel()
             await asyncio.gather(rest, return_exceptions=True)
         runs.finish()
@@ -132,7 +132,7 @@ async def test_a_restarted_server_is_found_again(
     async with RunEventStream(channel, RUN_ID, options=QUICK) as stream:
         assert (await anext(stream)).seq == 1
         rest = asyncio.create_task(seqs_of(stream))
-        await eventually(lambda: stream.last_seq == 3)
+        await until(lambda: stream.last_seq == 3)
         await server.stop()
         runs.finish()
         await server.start()
@@ -149,7 +149,7 @@ async def test_a_silent_connection_is_dead_and_is_opened_again(
     stream = RunEventStream(channel, RUN_ID, options=options, on_retry=lambda e, _: reasons.append(e.reason))
     assert await seqs_of(stream) == list(range(1, LENGTH + 1))
     assert reasons == ["STREAM_SILENT"]
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
 
 
 async def test_a_black_holed_connection_is_dead_and_is_opened_again(

@@ -8,7 +8,8 @@ import pytest
 
 from superbizagent_client import RunEventStream, ServiceError, StreamOptions, open_channel
 from tests.client.conftest import FakeServer
-from tests.client.fakes import RUN_ID, FakeRunService, cut_after, eventually, refusing
+from tests.client.fakes import RUN_ID, FakeRunService, cut_after, refusing
+from tests.support.waiting import until
 
 QUICK = StreamOptions(initial_backoff=0.0001, max_backoff=0.001)
 
@@ -20,11 +21,11 @@ async def test_aclose_ends_the_call_and_a_waiting_reader(
     stream = RunEventStream(channel, RUN_ID)
     await anext(stream)
     reader = asyncio.create_task(anext(stream, None))
-    await eventually(lambda: runs.open_streams == 1)
+    await until(lambda: runs.open_streams == 1)
     await asyncio.wait({reader}, timeout=0.01)
     await stream.aclose()
     assert await reader is None
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
     await stream.aclose()
     assert await anext(stream, None) is None
 
@@ -34,11 +35,11 @@ async def test_break_ends_the_call(runs: FakeRunService, channel: grpc.aio.Chann
     async for event in RunEventStream(channel, RUN_ID):
         assert event.seq == 1
         break
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
     async for message in RunEventStream(channel, RUN_ID).messages():
         assert message.last_seq == 1
         break
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
     assert runs.after_seqs == [0, 0]
 
 
@@ -55,7 +56,7 @@ async def test_an_exception_inside_async_with_ends_the_call(
 
     with pytest.raises(LookupError):
         await fail_inside()
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
     assert await anext(stream, None) is None
 
 
@@ -70,11 +71,11 @@ async def test_cancelling_the_reading_task_ends_the_call(
             pass
 
     reader = asyncio.create_task(read())
-    await eventually(lambda: stream.last_seq == 1)
+    await until(lambda: stream.last_seq == 1)
     reader.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reader
-    await eventually(lambda: runs.open_streams == 0)
+    await until(lambda: runs.open_streams == 0)
 
 
 async def test_cancelling_the_reader_while_it_waits_to_come_back_stops_it(
@@ -132,7 +133,7 @@ async def test_a_thousand_cuts_and_a_thousand_drops_leave_no_task_and_no_call(
     runs.add()
     async with open_channel(server.address, token=token) as channel:
         await anext(RunEventStream(channel, RUN_ID))
-        await eventually(lambda: runs.open_streams == 0)
+        await until(lambda: runs.open_streams == 0)
         gc.collect()
         tasks = len(asyncio.all_tasks())
         objects = len(gc.get_objects())
@@ -142,8 +143,8 @@ async def test_a_thousand_cuts_and_a_thousand_drops_leave_no_task_and_no_call(
             stream = RunEventStream(channel, RUN_ID, options=QUICK)
             assert (await anext(stream)).seq == 1
             del stream
-        await eventually(lambda: runs.open_streams == 0)
-        await eventually(lambda: len(asyncio.all_tasks()) <= tasks)
+        await until(lambda: runs.open_streams == 0)
+        await until(lambda: len(asyncio.all_tasks()) <= tasks)
         runs.after_seqs.clear()
         runs.tokens.clear()
         gc.collect()
