@@ -47,14 +47,14 @@ class Refusal(Exception):
         self.retry_after = retry_after
 
     def at(self, last_seq: int) -> "Refusal":
-        """The same refusal, met by a stream that stands at `last_seq`."""
+        """The same refusal, met by a stream that stands at `last_seq`; one that names a seq keeps it."""
         return Refusal(
             self.reason,
             field=self.field,
             violations=self.violations,
             run_id=self.run_id,
             status=self.status,
-            last_seq=last_seq,
+            last_seq=last_seq if self.last_seq is None else self.last_seq,
             oldest_seq=self.oldest_seq,
             retry_after=self.retry_after,
         )

@@ -5,16 +5,17 @@ from collections.abc import Sequence
 
 import structlog
 
-from common.errors import Refusal
+from common.errors import Refusal, store_unavailable
 from run_service.mapping import event_frame
 from run_service.records import EventRecord
 from run_service.stream.ring import Ring
-from run_service.usecases.read_events import EventReader
-from run_service.usecases.refusals import run_not_found, seq_purged
+from run_service.usecases.read_events import EventReader, next_events, unbroken
+from run_service.usecases.refusals import run_not_found
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 from superbizagent.run.v1.run_event_pb2 import RunEventType
 
 _PAGE = 500
+_FOR_GOOD = frozenset({ErrorReason.ERROR_REASON_RUN_NOT_FOUND, ErrorReason.ERROR_REASON_SEQ_PURGED})
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 1.0, 1.0, 1.0)
 """Waits while the store does not answer. After the last the streams end, so that they may go elsewhere."""
 
@@ -71,38 +72,51 @@ class RunFeed:
         self._pump.cancel()
 
     async def _run(self) -> None:
+        waits = iter(_RETRY_SECONDS)
         while self.final_seq is None and self.failure is None:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self._read_on()
+                waits = iter(_RETRY_SECONDS)
             except Refusal as refusal:
-                self._fail(refusal)
+                wait = None if refusal.reason in _FOR_GOOD else next(waits, None)
+                if wait is None:
+                    self._fail(refusal)
+                    return
+                await asyncio.sleep(wait)
+                self._wake.set()
             except Exception as error:  # noqa: BLE001 - the streams must hear of any fault, not hang
                 _log.error("feed failed", error_type=type(error).__name__)
-                self._fail(Refusal(ErrorReason.ERROR_REASON_STORE_UNAVAILABLE, retry_after=1.0))
+                self._fail(store_unavailable())
 
     async def _read_on(self) -> None:
         while self.ring.tail < self._wanted:
-            events = await self._page()
-            if not events or events[0].seq != self.ring.tail + 1:
-                oldest = await self._store.oldest_seq(self.pk)
-                raise seq_purged(self.run_id, oldest or self._wanted + 1)
-            self.ring.extend([event_frame(self.run_id, event) for event in events])
-            self._wanted = max(self._wanted, self.ring.tail)
-            if events[-1].type == RunEventType.RUN_EVENT_TYPE_RUN_FINISHED:
-                self.final_seq = events[-1].seq
-            self.wake_readers()
+            page = await self._store.events(self.pk, self.ring.tail, _PAGE)
+            if not page:
+                # A ring is hearsay: a wrong one must neither end the streams nor hide the seqs below it.
+                self._wanted = await self._stored_head()
+                if self._wanted <= self.ring.tail:
+                    return
+            self._add(
+                unbroken(page, self.ring.tail)
+                or await next_events(
+                    *(self._store, self.run_id, self.pk, self.ring.tail), head_seq=self._wanted, most=_PAGE
+                )
+            )
 
-    async def _page(self) -> Sequence[EventRecord]:
-        for wait in _RETRY_SECONDS:
-            try:
-                return await self._store.events(self.pk, self.ring.tail, _PAGE)
-            except Refusal as refusal:
-                if refusal.reason != ErrorReason.ERROR_REASON_STORE_UNAVAILABLE:
-                    raise
-            await asyncio.sleep(wait)
-        return await self._store.events(self.pk, self.ring.tail, _PAGE)
+    async def _stored_head(self) -> int:
+        run = await self._store.head(self.run_id)
+        if run is None:
+            raise run_not_found(self.run_id)
+        return run.head_seq or 0
+
+    def _add(self, events: Sequence[EventRecord]) -> None:
+        self.ring.extend([event_frame(self.run_id, event) for event in events])
+        self._wanted = max(self._wanted, self.ring.tail)
+        if events[-1].type == RunEventType.RUN_EVENT_TYPE_RUN_FINISHED:
+            self.final_seq = events[-1].seq
+        self.wake_readers()
 
     def _fail(self, refusal: Refusal) -> None:
         self.failure = refusal

@@ -26,11 +26,11 @@ class EventStreams:
 
     async def follow(self, request: StreamRunEvents, write: Write) -> None:
         """Send everything after `after_seq` to `write`; return only when the run is final and all is sent."""
-        run = await accept_position(self._store, request.run_id, request.session_id, request.after_seq)
-        if run.head_seq is None and not is_final(run.status):
-            raise run_not_managed(request.run_id)
-        head_seq = run.head_seq or 0
         async with self._open.opened(write, request.after_seq) as stream:
+            run = await accept_position(self._store, request.run_id, request.session_id, request.after_seq)
+            if run.head_seq is None and not is_final(run.status):
+                raise run_not_managed(request.run_id)
+            head_seq = run.head_seq or 0
             if request.after_seq >= head_seq:
                 await stream.send(caught_up_frame(stream.last_seq), stream.last_seq)
             if is_final(run.status):

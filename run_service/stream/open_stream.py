@@ -14,16 +14,25 @@ from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 Write = Callable[[bytes], Awaitable[None]]
 
 
+_LAST_WRITE_SECONDS = 0.1
+"""How long a drain lets writes come back that are on their way."""
+
+
 class OpenStream:
-    """The position of a stream, and its writes."""
+    """The position of a stream, its writes, and its end from outside.
+
+    Ending cancels the stream's task, but not in the middle of a write that may still come back: grpc sends no
+    status beside a first message that is on its way, and the reader would not learn why its stream ended.
+    """
 
     def __init__(self, write: Write, after_seq: int) -> None:
         self.last_seq = after_seq
         self._write = write
-        self._task = asyncio.current_task()
+        self.task = _current_task()
         self._writing_since: float | None = None
         self._loop = asyncio.get_running_loop()
-        self.ended_with: ErrorReason.ValueType | None = None
+        self._reason: ErrorReason.ValueType | None = None
+        self._cancelled = False
 
     async def send(self, frame: bytes, last_seq: int) -> None:
         """Write one message. From here on it counts as sent: the transport does not give it back."""
@@ -31,24 +40,40 @@ class OpenStream:
         self._writing_since = self._loop.time()
         await self._write(frame)
         self._writing_since = None
+        if self._reason is not None:
+            raise self._refusal(self._reason)
 
     def stalled(self, seconds: float) -> bool:
         """True if one write has waited for longer than `seconds`."""
         return self._writing_since is not None and self._loop.time() - self._writing_since > seconds
 
     def end(self, reason: "ErrorReason.ValueType") -> None:
-        """End the stream for `reason`, wherever it waits."""
-        if self.ended_with is None and self._task is not None:
-            self.ended_with = reason
-            self._task.cancel()
+        """End the stream for `reason`: at once if it waits for events, else when its write comes back."""
+        if self._reason is None:
+            self._reason = reason
+            if self._writing_since is None:
+                self._cancel()
 
-    def absorb_end(self) -> Refusal | None:
-        """The error to answer if a cancellation came from `end`; it is taken back, so that the task can."""
-        if self.ended_with is None or self._task is None:
+    def cut(self, reason: "ErrorReason.ValueType") -> None:
+        """End the stream although its write does not come back."""
+        self._reason = self._reason or reason
+        self._cancel()
+
+    def absorb_cancel(self) -> Refusal | None:
+        """The error to answer if a cancellation was our own; it is taken back, so that the task can go on."""
+        if not self._cancelled or self._reason is None:
             return None
-        self._task.uncancel()
+        self.task.uncancel()
+        return self._refusal(self._reason)
+
+    def _cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self.task.cancel()
+
+    def _refusal(self, reason: "ErrorReason.ValueType") -> Refusal:
         # The reader may come back at once, to another process or at a faster pace.
-        return Refusal(self.ended_with, last_seq=self.last_seq, retry_after=1.0)
+        return Refusal(reason, last_seq=self.last_seq, retry_after=1.0)
 
 
 class OpenStreams:
@@ -76,7 +101,7 @@ class OpenStreams:
         try:
             yield stream
         except asyncio.CancelledError:
-            ended = stream.absorb_end()
+            ended = stream.absorb_cancel()
             if ended is None:
                 raise
         except Refusal as refusal:
@@ -91,6 +116,10 @@ class OpenStreams:
         self._draining = True
         for stream in list(self._streams):
             stream.end(ErrorReason.ERROR_REASON_DRAINING)
+        if self._streams:
+            await asyncio.wait([stream.task for stream in self._streams], timeout=_LAST_WRITE_SECONDS)
+        for stream in list(self._streams):
+            stream.cut(ErrorReason.ERROR_REASON_DRAINING)
         if self._watch is not None:
             self._watch.cancel()
 
@@ -99,4 +128,11 @@ class OpenStreams:
             await asyncio.sleep(min(0.5, self._stall_seconds / 4))
             for stream in list(self._streams):
                 if stream.stalled(self._stall_seconds):
-                    stream.end(ErrorReason.ERROR_REASON_SLOW_CONSUMER)
+                    stream.cut(ErrorReason.ERROR_REASON_SLOW_CONSUMER)
+
+
+def _current_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError
+    return task

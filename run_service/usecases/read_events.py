@@ -45,10 +45,15 @@ async def next_events(
 
     Seqs have no holes, so a page that does not begin right after the position means that events were purged.
     """
-    events = await store.events(pk, after_seq, most)
-    if not events or events[0].seq != after_seq + 1:
+    events = unbroken(await store.events(pk, after_seq, most), after_seq)
+    if not events:
         raise seq_purged(run_id, (await store.oldest_seq(pk)) or head_seq + 1)
     return events
+
+
+def unbroken(events: list[EventRecord], after_seq: int) -> list[EventRecord]:
+    """Those of a page that follow a position without a hole; what lies behind a hole is not jumped to."""
+    return [event for seq, event in enumerate(events, after_seq + 1) if event.seq == seq]
 
 
 async def list_run_events(store: EventReader, request: ListRunEvents) -> EventPage:
