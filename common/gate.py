@@ -13,11 +13,15 @@ from pydantic_core import ErrorDetails
 
 from common.errors import Refusal, Violation
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
+from superbizagent_contract import limits
 
 M = TypeVar("M", bound=BaseModel)
 
 _MOST_VIOLATIONS = 20  # an error must fit into the trailers of a reply, 8 KiB by default
 _OUR_PACKAGES = "superbizagent."
+# One more than the longest list of the contract. Whatever lies behind, the model refuses the list by its
+# length; opening millions of empty items, which fit into one message, would hold the event loop for seconds.
+_MOST_ITEMS = limits.MAX_INVOCATIONS_PER_BATCH + 1
 
 
 class Gate:
@@ -70,7 +74,7 @@ def _plain(message_type: Any, value: Any) -> Any:
         return value
     if isinstance(value, Message):
         return _present_fields(value)
-    return [_present_fields(item) for item in value]
+    return [_present_fields(item) for item in value[:_MOST_ITEMS]]
 
 
 def _refusal(details: list[ErrorDetails]) -> Refusal:
