@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,9 @@ async def run_sql(url: str, *statements: str) -> list[tuple[object, ...]]:
     try:
         async with connection.cursor() as cursor:
             for statement in statements:
-                await cursor.execute(statement)
+                with warnings.catch_warnings():  # of old shapes, which are wanted here
+                    warnings.simplefilter("ignore")
+                    await cursor.execute(statement)
             return list(await cursor.fetchall())
     finally:
         await connection.ensure_closed()
