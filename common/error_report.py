@@ -26,7 +26,11 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     """Keys for a log line about an error: error_type, frames, and where known cause_types and errno."""
     causes = _causes(error)
     numbers = [number for one in (error, *causes) if (number := _number(one)) is not None]
-    report: dict[str, Any] = {"error_type": _type_name(error), "frames": own_frames(error.__traceback__)}
+    frames = own_frames(error.__traceback__)
+    if causes:
+        # Where it began says more than where it was wrapped.
+        frames += own_frames(causes[-1].__traceback__)
+    report: dict[str, Any] = {"error_type": _type_name(error), "frames": frames}
     if causes:
         report["cause_types"] = [_type_name(cause) for cause in causes]
     if numbers:
@@ -46,6 +50,8 @@ def own_frames(trace: TracebackType | None) -> list[str]:
 
 def _causes(error: BaseException) -> list[BaseException]:
     causes: list[BaseException] = []
+    if isinstance(error, BaseExceptionGroup):
+        causes.extend(error.exceptions[:_MAX_CAUSES])
     cause = error.__cause__ or error.__context__
     while cause is not None and len(causes) < _MAX_CAUSES:
         causes.append(cause)

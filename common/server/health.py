@@ -34,7 +34,7 @@ class Health:
         self.servicer = HealthServicer({LIVENESS: True, ALL: False} | {one.name: False for one in services})
         self._services = services
         self._told: dict[str, bool] = {}
-        self._probes: dict[str, asyncio.Future[None]] = {}
+        self._probes: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def follow_services(self) -> None:
@@ -59,7 +59,7 @@ class Health:
         probe = self._probes.get(service.name)
         if probe is None or probe.done():
             # A task of its own: a driver that hangs even when it is cancelled must not hold health up.
-            probe = self._probes[service.name] = asyncio.ensure_future(service.ready())
+            probe = self._probes[service.name] = asyncio.create_task(_call(service))
         await asyncio.wait({probe}, timeout=ANSWER_SECONDS)
         error = _error_of(probe)
         probe.cancel()
@@ -81,7 +81,12 @@ class Health:
             _log.warning("service is not ready", service=name, **describe_error(error))
 
 
-def _error_of(probe: asyncio.Future[None]) -> BaseException | None:
+async def _call(service: ServedService) -> None:
+    """A coroutine even where `ready` is none, so that whatever it raises ends in the probe."""
+    await service.ready()
+
+
+def _error_of(probe: asyncio.Task[None]) -> BaseException | None:
     if not probe.done():
         return TimeoutError()
     return asyncio.CancelledError() if probe.cancelled() else probe.exception()

@@ -83,14 +83,21 @@ async def test_a_hundred_stalled_streams_starve_no_short_call() -> None:
     async def get(request: Any, context: Context) -> Any:
         return run_service_pb2.GetRunResponse(run=run_pb2.Run(run_id=request.run_id))
 
-    async with served(run_service(StreamRunEvents=stream, GetRun=get)) as (server, channel):
+    async with (
+        served(run_service(StreamRunEvents=stream, GetRun=get)) as (server, channel),
+        # Without the probe the window stays small: this process need not hold what is never read.
+        grpc.aio.insecure_channel(
+            str(server.address),
+            options=[("grpc.http2.bdp_probe", 0), ("grpc.use_local_subchannel_pool", 1)],
+        ) as stalled,
+    ):
+        streams = RunServiceStub(stalled)
+        calls = [streams.StreamRunEvents(run_service_pb2.StreamRunEventsRequest()) for _ in range(100)]
+        for call in calls:
+            await call.initial_metadata()
         stub = RunServiceStub(channel)
-        calls = [stub.StreamRunEvents(run_service_pb2.StreamRunEventsRequest()) for _ in range(100)]
-        async with grpc.aio.insecure_channel(
-            str(server.address), options=[("grpc.use_local_subchannel_pool", 1)]
-        ) as other:
-            for _ in range(50):
-                await RunServiceStub(other).GetRun(run_service_pb2.GetRunRequest(), timeout=1)
+        for _ in range(50):
+            await stub.GetRun(run_service_pb2.GetRunRequest(), timeout=1)
         for call in calls:
             call.cancel()
 

@@ -23,7 +23,7 @@ SECRET = "password=hunter2"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def caught_in_our_code() -> BaseException:
+def caught_in_our_code() -> Exception:
     with pytest.raises(SettingsError) as caught:
         Settings.from_env({"SUPERBIZ_LOG_LEVEL": "nonsense"})
     return caught.value
@@ -66,6 +66,14 @@ def test_the_causes_of_an_error_are_named_by_type() -> None:
     assert report["cause_types"] == ["pymysql.err.OperationalError"]
     assert report["errno"] == 1205
     assert SECRET not in str(report)
+
+
+def test_the_errors_of_a_group_are_named_by_type_and_place() -> None:
+    group = ExceptionGroup(SECRET, [caught_in_our_code()])
+    report = describe_error(group)
+    assert report["error_type"] == "ExceptionGroup"
+    assert report["cause_types"] == ["common.settings.SettingsError"]
+    assert report["frames"][0].startswith("common/settings.py:")
 
 
 def test_what_libraries_log_keeps_its_logger_and_loses_its_text() -> None:
