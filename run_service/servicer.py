@@ -103,4 +103,4 @@ class RunServicer(RunServiceServicer):
         self, request: pb.StreamRunEventsRequest, context: Context
     ) -> None:
         wanted = self.gate.read(inputs.StreamRunEvents, request)
-        await self.streams.follow(wanted, context.write)
+        await self.streams.follow(wanted, context)

@@ -6,7 +6,7 @@ from run_service.mapping import caught_up_frame, event_frame, heartbeat_frame
 from run_service.records import RunHead
 from run_service.stream.feed import RunFeed
 from run_service.stream.hub import EventHub
-from run_service.stream.open_stream import OpenStream, OpenStreams, Write
+from run_service.stream.open_stream import OpenStream, OpenStreams, Outlet
 from run_service.usecases.read_events import EventReader, accept_position, next_events
 from run_service.usecases.refusals import run_not_managed
 
@@ -24,13 +24,14 @@ class EventStreams:
         self._open = open_streams
         self._heartbeat_seconds = heartbeat_seconds
 
-    async def follow(self, request: StreamRunEvents, write: Write) -> None:
-        """Send everything after `after_seq` to `write`; return only when the run is final and all is sent."""
-        async with self._open.opened(write, request.after_seq) as stream:
+    async def follow(self, request: StreamRunEvents, outlet: Outlet) -> None:
+        """Send everything after `after_seq`; return only when the run is final and all is sent."""
+        async with self._open.opened(outlet, request.after_seq) as stream:
             run = await accept_position(self._store, request.run_id, request.session_id, request.after_seq)
             if run.head_seq is None and not is_final(run.status):
                 raise run_not_managed(request.run_id)
             head_seq = run.head_seq or 0
+            await stream.begin()
             if request.after_seq >= head_seq:
                 await stream.send(caught_up_frame(stream.last_seq), stream.last_seq)
             if is_final(run.status):

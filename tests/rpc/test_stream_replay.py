@@ -104,15 +104,16 @@ async def test_a_long_run_is_replayed_over_many_pages(run_server: RunServer) -> 
 
 async def test_a_finished_run_ends_in_under_a_second_after_a_restart(run_server: RunServer) -> None:
     run_id, head = await finished_run(run_server.stub)
-    async with run_as_process(run_server.path) as restarted:
-        async with grpc.aio.insecure_channel(restarted.address) as channel:
-            stub = RunServiceStub(channel)
-            for after_seq in (0, 1, head):
-                begin = time.monotonic()
-                reader = await read_all(stub, run_id, after_seq)
-                assert time.monotonic() - begin < 1
-                assert (reader.code, reader.position) == (grpc.StatusCode.OK, head)
-                assert reader.heartbeats == []
+    async with (
+        run_as_process(run_server.path) as restarted,
+        grpc.aio.insecure_channel(restarted.address) as channel,
+    ):
+        for after_seq in (0, 1, head):
+            begin = time.monotonic()
+            reader = await read_all(RunServiceStub(channel), run_id, after_seq)
+            assert time.monotonic() - begin < 1
+            assert (reader.code, reader.position) == (grpc.StatusCode.OK, head)
+            assert reader.heartbeats == []
 
 
 async def test_an_unmanaged_final_run_is_caught_up_and_ok(run_server: RunServer) -> None:

@@ -1,7 +1,8 @@
 """Readers of StreamRunEvents that check, message by message, what every stream owes its reader."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -11,6 +12,7 @@ from superbizagent.run.v1 import run_service_pb2 as pb
 from superbizagent.run.v1.run_event_pb2 import RunEvent, RunEventType
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.support.errors import Refused, decode
+from tests.support.run import running_run
 from tests.support.run_server import RunServer
 
 WAIT_SECONDS = 20.0
@@ -131,9 +133,9 @@ def grow(server: RunServer, run_id: str, count: int) -> int:
     """Add many events at once by SQL, as another replica without a doorbell would; the new head."""
     pk = pk_of(server, run_id)
     (head,) = server.sql("SELECT head_seq FROM sba_run_control WHERE run_pk = ?", pk)[0]
-    # The head moves first: a look between the two statements must not take a page for the whole.
     server.sql(
-        "INSERT INTO sba_run_event (run_pk, seq, event_id, fingerprint, type, step_id, step_code, record_time)"
+        "INSERT INTO sba_run_event"
+        " (run_pk, seq, event_id, fingerprint, type, step_id, step_code, record_time)"
         " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
         " SELECT ?, ? + i, 'bulk-' || (? + i), '', ?, i, ?, '2026-01-01 00:00:00.000000' FROM n",
         count,
@@ -145,3 +147,22 @@ def grow(server: RunServer, run_id: str, count: int) -> int:
     )
     server.sql("UPDATE sba_run_control SET head_seq = ? WHERE run_pk = ?", head + count, pk)
     return int(head) + count
+
+
+@contextlib.asynccontextmanager
+async def narrow(address: str, window: int = 1024) -> AsyncIterator[RunServiceStub]:
+    """A client whose transport takes next to nothing before the application reads."""
+    options = [
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", window),
+    ]
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        yield RunServiceStub(channel)
+
+
+async def stalled_run(server: RunServer) -> str:
+    """A run with more events than a narrow reader's transport takes."""
+    run_id = (await running_run(server.stub)).run_id
+    grow(server, run_id, 300)
+    return run_id
