@@ -114,7 +114,7 @@ def test_millions_of_empty_items_in_one_message_are_refused_without_opening_them
     request = pb.AppendRunEventsRequest.FromString(raw)
     before = time.process_time()
     assert list(violations(inputs.AppendRunEvents, request)) == ["events"]
-    assert time.process_time() - before < 1.0  # it was six
+    assert time.process_time() - before < 3.0  # it was six
 
 
 def test_an_append_of_500_passes() -> None:
