@@ -1,7 +1,8 @@
 """Keeps the C core of grpc from writing to stderr by itself.
 
 Its lines would stand between the JSON lines of our log and beside the one line of an error. The core reads
-the variable when grpc is imported, so a command calls this before that.
+the variable when grpc is imported: common.server calls this before that, and so must a command that imports
+grpc earlier.
 """
 
 import os

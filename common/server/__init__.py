@@ -1,5 +1,10 @@
 """The gRPC server that both services stand in: what they hand over, and how a process runs them."""
 
+# ruff: noqa: E402 - the first statement must come before anything imports grpc
+from common.quiet_core import quiet_grpc_core
+
+quiet_grpc_core()
+
 from common.server.auth import RoleTable, any_request
 from common.server.call import Context
 from common.server.process import run_process, run_until_signal

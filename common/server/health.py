@@ -24,6 +24,9 @@ CHECK_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
 """How long a service may take to answer before it counts as not ready."""
 
+PATIENCE_SECONDS = 6.0
+"""How long it may take at all: a first migration may be slow, but a dead connection must be given up."""
+
 _log = get_logger("server")
 
 
@@ -62,7 +65,6 @@ class Health:
             probe = self._probes[service.name] = asyncio.create_task(_call(service))
         await asyncio.wait({probe}, timeout=ANSWER_SECONDS)
         error = _error_of(probe)
-        probe.cancel()
         self.servicer.set({service.name: error is None})
         self._tell(service.name, error)
         return error is None
@@ -82,8 +84,8 @@ class Health:
 
 
 async def _call(service: ServedService) -> None:
-    """A coroutine even where `ready` is none, so that whatever it raises ends in the probe."""
-    await service.ready()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await service.ready()
 
 
 def _error_of(probe: asyncio.Task[None]) -> BaseException | None:

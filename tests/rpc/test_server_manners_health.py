@@ -32,6 +32,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real times are bounded by a test below; here they would only be waited for."""
     monkeypatch.setattr(health, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(health, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 1.0)
 
 
 def test_health_notices_a_failed_or_hanging_store_within_seconds() -> None:
@@ -122,6 +123,35 @@ async def test_a_store_that_hangs_is_not_serving_within_seconds() -> None:
         assert await ask("liveness") == SERVING
         store.hangs = False
         await becomes(ask, RUN_SERVICE, SERVING, seconds=5)
+
+
+async def test_a_slow_first_answer_is_waited_for_not_begun_anew() -> None:
+    begun: list[int] = []
+    done: list[int] = []
+
+    async def migrate_slowly() -> None:
+        number = len(begun)
+        begun.append(number)
+        await asyncio.sleep(0 if number else 0.7)  # the time itself is the subject
+        done.append(number)
+
+    async with served(run_service(ready=migrate_slowly)) as (_, channel):
+        ask = check(channel)
+        assert await ask(RUN_SERVICE) == NOT_SERVING
+        await becomes(ask, RUN_SERVICE, SERVING)
+    assert done[0] == 0
+
+
+async def test_a_dead_connection_is_given_up_so_that_health_comes_back() -> None:
+    calls = []
+
+    async def hang_once() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            await asyncio.Event().wait()
+
+    async with served(run_service(ready=hang_once)) as (_, channel):
+        await becomes(check(channel), RUN_SERVICE, SERVING)
 
 
 async def test_the_server_as_a_whole_serves_only_if_all_services_do() -> None:
