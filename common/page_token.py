@@ -37,7 +37,12 @@ def read_token(query: tuple[object, ...], token: str, numbers: int) -> tuple[int
         # Made anew and compared as text: base64 spells the same bytes in several ways.
         if make_token(query, position) == token:
             return position
-    raise Refusal(
+    raise page_token_invalid()
+
+
+def page_token_invalid() -> Refusal:
+    """PAGE_TOKEN_INVALID, for whoever finds that a position is none of its rows."""
+    return Refusal(
         ErrorReason.ERROR_REASON_PAGE_TOKEN_INVALID,
         violations=[Violation("page_token", "must be a token from the page before, of the same query")],
     )

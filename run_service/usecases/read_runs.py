@@ -1,10 +1,11 @@
 """GetRun, GetLatestRun and ListRuns."""
 
+import contextlib
 import datetime as dt
 from dataclasses import dataclass
 from typing import Protocol
 
-from common.page_token import make_token, read_token
+from common.page_token import make_token, page_token_invalid, read_token
 from run_service.inputs import GetLatestRun, GetRun, ListRuns
 from run_service.records import RunRecord
 from run_service.usecases.refusals import run_not_found
@@ -62,9 +63,16 @@ async def list_runs(store: RunReader, request: ListRuns) -> RunPage:
         runs = await store.runs_of_all(status or "", position[0] if position else None, request.page_size + 1)
     else:
         position = read_token(query, request.page_token, 2)
-        after = (_EPOCH + position[0] * _MICROSECOND, position[1]) if position else None
+        after = (_created_at(position[0]), position[1]) if position else None
         runs = await store.runs_of_session(request.session_id, status, after, request.page_size + 1)
     return _page(query, runs, request.page_size)
+
+
+def _created_at(microseconds: int) -> dt.datetime:
+    # No row has a time that a datetime cannot hold; a token that names one was made up.
+    with contextlib.suppress(OverflowError):
+        return _EPOCH + microseconds * _MICROSECOND
+    raise page_token_invalid()
 
 
 def _page(query: tuple[str, str | None, str | None], runs: list[RunRecord], size: int) -> RunPage:
