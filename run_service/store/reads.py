@@ -46,11 +46,17 @@ class RunReads:
             .limit(bindparam("most"))
         )
         self._oldest = select(func.min(_e.seq)).where(_e.run_pk == bindparam("pk"))
-        self._heads = select(_c.run_pk, _c.head_seq).where(_c.run_pk.in_(bindparam("pks", expanding=True)))
+        # Joined, so that a run whose row in diagnosis_run was deleted is missing here, as it is everywhere.
+        control_of_run = run_control.join(diagnosis_run, _c.run_pk == _r.id)
+        self._heads = (
+            select(_c.run_pk, _c.head_seq)
+            .select_from(control_of_run)
+            .where(_c.run_pk.in_(bindparam("pks", expanding=True)))
+        )
         # Without locks: each candidate is judged again under its own.
         self._expired = (
             select(_r.run_id)
-            .select_from(run_control.join(diagnosis_run, _c.run_pk == _r.id))
+            .select_from(control_of_run)
             .where(_c.lease_expire_at < database.now())
             .order_by(_c.lease_expire_at)
             .limit(bindparam("most"))
@@ -87,7 +93,7 @@ class RunReads:
         return RunHead(*rows[0]) if rows else None
 
     async def heads(self, pks: Sequence[int]) -> dict[int, int]:
-        """The heads of managed runs, by key."""
+        """The heads of managed runs, by key; a run that is gone is left out."""
         return dict(await self._rows(self._heads, pks=list(pks)))
 
     async def events(self, pk: int, after_seq: int, most: int) -> list[EventRecord]:
