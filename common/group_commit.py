@@ -1,0 +1,123 @@
+"""Group commit: calls that arrive together share one commit, and each is answered only after it.
+
+Natural batching: while one batch commits, the next one gathers. There is no timer, so a call that comes
+alone is committed at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from common.errors import Refusal
+from superbizagent.error.v1.error_reason_pb2 import ErrorReason
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_RETRY_AFTER_SECONDS = 0.5  # told to callers that found the queue full
+_ALONE_AT_ONCE = 4  # items of a failed batch that are tried alone at the same time
+
+
+class GroupCommitter(Generic[Item, Result]):
+    """Commits items in batches of at most `max_batch`; at most `max_waiting` wait for their batch.
+
+    `commit_batch` stores items for good and returns their results in the same order, or stores nothing and
+    raises.
+    """
+
+    def __init__(
+        self,
+        commit_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        max_batch: int,
+        max_waiting: int,
+    ) -> None:
+        self._commit_batch = commit_batch
+        self._max_batch = max_batch
+        self._max_waiting = max_waiting
+        self._queue: deque[_Entry[Item, Result]] = deque()
+        self._committing: asyncio.Task[None] | None = None
+        self._alone: set[asyncio.Task[None]] = set()
+        self._alone_slots = asyncio.Semaphore(_ALONE_AT_ONCE)
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many items are not in a commit yet, or are tried alone."""
+        return len(self._queue) + len(self._alone)
+
+    async def submit(self, item: Item) -> Result:
+        """Commit `item` and return its result. Raises OVERLOADED, DRAINING, or what its commit raised.
+
+        A caller that is cancelled does not take its item out: it may be in a commit that others share.
+        """
+        if self._closed:
+            raise Refusal(ErrorReason.ERROR_REASON_DRAINING, retry_after=_RETRY_AFTER_SECONDS)
+        if self.waiting >= self._max_waiting:
+            raise Refusal(ErrorReason.ERROR_REASON_OVERLOADED, retry_after=_RETRY_AFTER_SECONDS)
+        entry = _Entry[Item, Result](item)
+        self._queue.append(entry)
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit_queue())
+        return await entry.answer
+
+    async def aclose(self) -> None:
+        """Refuse new items, and return when every item that was accepted is settled."""
+        self._closed = True
+        while unsettled := {task for task in (self._committing, *self._alone) if task is not None}:
+            await asyncio.wait(unsettled)
+
+    async def _commit_queue(self) -> None:
+        try:
+            while self._queue:
+                size = min(len(self._queue), self._max_batch)
+                await self._settle([self._queue.popleft() for _ in range(size)])
+        finally:
+            self._committing = None
+
+    async def _settle(self, batch: "list[_Entry[Item, Result]]") -> None:
+        try:
+            results = await self._commit_batch([entry.item for entry in batch])
+            for entry, result in zip(batch, results, strict=True):
+                entry.succeed(result)
+        except Exception as error:  # noqa: BLE001  # it belongs to the callers, and each of them gets it
+            if len(batch) > 1 and not _is_unavailable(error):
+                self._try_alone(batch)
+                return
+            for entry in batch:
+                entry.fail(error)
+
+    def _try_alone(self, batch: "list[_Entry[Item, Result]]") -> None:
+        # One bad item must fail alone; in tasks, so that one that waits for a lock holds up no other batch.
+        for entry in batch:
+            task = asyncio.create_task(self._settle_alone(entry))
+            self._alone.add(task)
+            task.add_done_callback(self._alone.discard)
+
+    async def _settle_alone(self, entry: "_Entry[Item, Result]") -> None:
+        async with self._alone_slots:
+            await self._settle([entry])
+
+
+class _Entry(Generic[Item, Result]):
+    """An item and the answer that its caller waits for."""
+
+    __slots__ = ("answer", "item")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def succeed(self, result: Result) -> None:
+        if not self.answer.done():  # a cancelled caller's is
+            self.answer.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+def _is_unavailable(error: Exception) -> bool:
+    """True if trying each item alone is of no use: the store answers nobody."""
+    return isinstance(error, Refusal) and error.reason == ErrorReason.ERROR_REASON_STORE_UNAVAILABLE
