@@ -6,8 +6,9 @@ from common.database import Database, migrate, require
 from common.gate import Gate
 from common.server import GrpcServer, ServedService
 from common.settings import Settings
-from run_service.doorbell import InProcessDoorbell
+from run_service.doorbell import Doorbell, InProcessDoorbell
 from run_service.reaper import Reaper
+from run_service.redis_doorbell import RedisDoorbell
 from run_service.roles import ROLES
 from run_service.servicer import RunServicer
 from run_service.store import SCHEMA, RunStore
@@ -23,7 +24,7 @@ def run_service(settings: Settings) -> ServedService:
     """RunService with everything that it needs. Call it inside the event loop that will serve it."""
     database = Database(settings.database_url, settings.db_pool_size)
     store = RunStore(database, settings.database_time_zone)
-    doorbell = InProcessDoorbell()
+    doorbell: Doorbell = RedisDoorbell(settings.redis_url) if settings.redis_url else InProcessDoorbell()
     hub = EventHub(store, doorbell, settings.poll_seconds)
     open_streams = OpenStreams(settings.stall_seconds)
     streams = EventStreams(store, hub, open_streams, settings.heartbeat_seconds)
@@ -35,10 +36,12 @@ def run_service(settings: Settings) -> ServedService:
         # A newcomer's SQLite file is migrated by itself; a database that others use is not touched unasked.
         await (migrate if database.is_sqlite else require)(database, SCHEMA)
         reaper.start()
+        doorbell.start()
 
     async def close() -> None:
         await reaper.stop()
         await hub.close()
+        await doorbell.close()
         await database.close()
 
     return ServedService(

@@ -9,6 +9,9 @@ from typing import Protocol
 Listener = Callable[[str, int], None]
 """Called with run_id and seq. It must neither block nor raise."""
 
+Missed = Callable[[], None]
+"""Called when rings may have been lost: whoever listens looks into the database now."""
+
 
 class Doorbell(Protocol):
     """Where writers ring and the streams of every process listen."""
@@ -16,8 +19,20 @@ class Doorbell(Protocol):
     def ring(self, run_id: str, seq: int) -> None:
         """Say that the run has reached seq. Called after the commit; never blocks, never raises."""
 
-    def listen(self, listener: Listener) -> None:
-        """Have `listener` called for every ring."""
+    def listen(self, listener: Listener, missed: Missed) -> None:
+        """Have `listener` called for every ring of the watched runs, and `missed` when some may be lost."""
+
+    def watch(self, run_id: str) -> None:
+        """Listen for this run from now on."""
+
+    def unwatch(self, run_id: str) -> None:
+        """Listen for it no longer."""
+
+    def start(self) -> None:
+        """Begin to listen to other processes, if that was not begun yet."""
+
+    async def close(self) -> None:
+        """Stop listening to them."""
 
 
 class InProcessDoorbell:
@@ -31,6 +46,18 @@ class InProcessDoorbell:
         for listener in self._listeners:
             listener(run_id, seq)
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, missed: Missed) -> None:  # noqa: ARG002 - none is ever lost here
         """Add a listener for the life of the process."""
         self._listeners.append(listener)
+
+    def watch(self, run_id: str) -> None:
+        """Every ring is heard anyway."""
+
+    def unwatch(self, run_id: str) -> None:
+        """A ring that nobody waits for is passed over."""
+
+    def start(self) -> None:
+        """There is nobody else to listen to."""
+
+    async def close(self) -> None:
+        """Nothing was opened."""

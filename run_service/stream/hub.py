@@ -1,6 +1,7 @@
 """The hub of a process: which runs are watched here, and what wakes them."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -31,7 +32,9 @@ class EventHub:
         self._poll_seconds = poll_seconds
         self._feeds: dict[str, RunFeed] = {}
         self._poller: asyncio.Task[None] | None = None
-        doorbell.listen(self._ring)
+        self._look_now = asyncio.Event()
+        self._doorbell = doorbell
+        doorbell.listen(self._ring, self._look_now.set)
 
     @property
     def watched_runs(self) -> int:
@@ -44,6 +47,7 @@ class EventHub:
         feed = self._feeds.get(run_id)
         if feed is None or feed.failure is not None:
             feed = self._feeds[run_id] = RunFeed(self._store, run_id, pk, head_seq)
+            self._doorbell.watch(run_id)
         feed.readers += 1
         # The reader's own look at the head may be newer than anything the feed has heard of.
         feed.reached(head_seq)
@@ -56,6 +60,7 @@ class EventHub:
                 feed.close()
                 if self._feeds.get(run_id) is feed:
                     del self._feeds[run_id]
+                    self._doorbell.unwatch(run_id)
 
     async def close(self) -> None:
         """Stop polling. The streams must have ended before."""
@@ -75,7 +80,10 @@ class EventHub:
     async def _poll(self) -> None:
         # The task ends when nobody watches: an idle process leaves the database alone.
         while self._feeds:
-            await asyncio.sleep(self._poll_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._poll_seconds):
+                    await self._look_now.wait()
+            self._look_now.clear()
             feeds = {feed.pk: feed for feed in self._feeds.values()}
             if not feeds:
                 return

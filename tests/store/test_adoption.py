@@ -146,7 +146,8 @@ async def test_wider_columns_and_more_of_them_are_no_contradiction(server_url: s
         server_url,
         TOOL_INVOCATION,
         "ALTER TABLE tool_invocation MODIFY tool_name VARCHAR(255) NOT NULL, "
-        "MODIFY output_preview MEDIUMTEXT, MODIFY duration_ms BIGINT, ADD note VARCHAR(10) NOT NULL DEFAULT '', ADD extra INT",
+        "MODIFY output_preview MEDIUMTEXT, "
+        "MODIFY duration_ms BIGINT, ADD note VARCHAR(10) NOT NULL DEFAULT '', ADD extra INT",
     )
     assert not (await checked(server_url, AUDIT_SCHEMA)).problems
 
