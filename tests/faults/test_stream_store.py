@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import grpc
 import pytest
@@ -12,7 +11,6 @@ from common.errors import store_unavailable
 from run_service.records import EventRecord, RunHead
 from run_service.store import RunStore
 from run_service.stream import feed as feed_module
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.conftest import StartRunServer
 from tests.support.run import append, event, finish_run, running_run
 from tests.support.run_server import RunServer
@@ -223,14 +221,11 @@ async def test_nothing_is_left_of_streams_that_ended_in_whatever_way(
     server = await start_run_server(**QUICK)
     run_id = (await running_run(server.stub)).run_id
 
-    async def go(stub: RunServiceStub, n: int) -> Any:
-        reader = await Reader(stub, run_id).caught_up()
-        if n % 2:
-            return reader.cut()
-        return await reader.to_end()
-
-    goings = [asyncio.create_task(go(server.stub, n)) for n in range(20)]
+    readers = [Reader(server.stub, run_id) for _ in range(20)]
+    await asyncio.gather(*(reader.caught_up() for reader in readers))
+    for reader in readers[::2]:
+        reader.cut()
     await until(lambda: len(open_streams(server)) == 10)
     server.sql("DELETE FROM diagnosis_run WHERE run_id = ?", run_id)
-    await asyncio.gather(*goings)
+    await asyncio.gather(*(reader.to_end() for reader in readers[1::2]))
     await until(lambda: stream_tasks() == [])
