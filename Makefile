@@ -8,6 +8,7 @@ UV_VERSION := 0.13.9
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test lint format protos protos-check baseline lock clean
+.PHONY: compose-env compose-up compose-test compose-chaos compose-down
 
 help: ## this table
 	@echo "The run and audit services of SuperBizAgent. Start with: make demo"
@@ -55,10 +56,31 @@ protos-check: $(READY) ## fail with a diff if the generated code is out of sync
 baseline: $(READY) ## accept the contracts as they are as the new baseline (needs a CHANGELOG entry)
 	$(BUF) build --exclude-source-info -o protos/baseline.binpb
 
-lock: $(READY) ## resolve pyproject.toml anew into requirements.lock
+lock: $(READY) ## resolve pyproject.toml anew into requirements.lock and its two parts for the image
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command "make lock" -o requirements.lock
+	@# What the image gets, and what builds its wheel: the very versions of requirements.lock.
+	$(BIN)/uv pip compile pyproject.toml --constraint requirements.lock --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command "make lock" -o requirements-runtime.lock
+	$(BIN)/uv pip compile --group build --constraint requirements.lock --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command "make lock" -o requirements-build.lock
+
+compose-env: ## make the passwords of docker-compose.yml, once, in .env
+	@python=$$(tools/find-python) && "$$python" tools/compose_env.py
+
+compose-up: compose-env ## build the image and bring up MySQL, Redis, the migration and both services
+	docker compose up --build --detach --wait
+	@docker compose ps --format 'table {{.Service}}\t{{.Status}}\t{{.Ports}}'
+
+compose-test: $(READY) ## the black-box scenarios against the running compose stack
+	$(BIN)/python -m tools.compose_test
+
+compose-chaos: $(READY) ## kill each part of the running compose stack in turn under load, and count
+	$(BIN)/python -m tests.compose.chaos
+
+compose-down: ## stop the compose stack; its database stays (docker compose down -v removes it)
+	docker compose down
 
 clean: ## remove .venv, caches and builds; databases stay
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
