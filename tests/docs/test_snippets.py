@@ -1,0 +1,60 @@
+"""Every snippet of the documents works as it stands there."""
+
+from pathlib import Path
+
+import pytest
+
+from common.server.auth import read_tokens
+from tests.docs.java import Stubs
+from tests.docs.markdown import ROOT, Block, blocks, documents
+from tests.docs.python import run_blocks
+from tests.docs.serving import Pair
+from tests.docs.shell import Shell, commands
+
+_RUN = {"sh", "json", "python", "java", "auth"}
+_PICTURES = {"text", "mermaid"}  # outputs, forms and drawings: there is nothing to run in them
+
+
+def _having(*languages: str) -> pytest.MarkDecorator:
+    having = [one for one in documents() if any(block.language in languages for block in blocks(one))]
+    return pytest.mark.parametrize("document", having, ids=lambda one: str(one.relative_to(ROOT)))
+
+
+def _of(document: Path, *languages: str) -> list[Block]:
+    return [block for block in blocks(document) if block.language in languages]
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda one: str(one.relative_to(ROOT)))
+def test_every_block_is_of_a_kind_that_is_run_or_a_picture(document: Path) -> None:
+    strange = [block.place for block in blocks(document) if block.language not in _RUN | _PICTURES]
+    assert strange == []
+
+
+@_having("sh", "json")
+def test_the_commands_work_in_their_order(document: Path, pair: Pair) -> None:
+    shell = Shell(pair)
+    for block in _of(document, "sh", "json"):
+        if block.language == "json":
+            shell.check_json(block.text)
+        for command in commands(block) if block.language == "sh" else ():
+            shell.run(command)
+
+
+@_having("python")
+async def test_the_python_code_works_from_top_to_bottom(document: Path, pair: Pair) -> None:
+    await run_blocks(_of(document, "python"), pair)
+
+
+@pytest.mark.timeout(300)  # the first one waits for the stubs to be compiled
+@_having("java")
+def test_the_java_programs_compile_and_run(document: Path, pair: Pair, java_stubs: Stubs) -> None:
+    for block in _of(document, "java"):
+        java_stubs.run(pair.placed(block.text), pair.folder)
+
+
+@_having("auth")
+def test_the_token_files_are_understood(document: Path, tmp_path: Path) -> None:
+    for block in _of(document, "auth"):
+        path = tmp_path / "tokens"
+        path.write_text(block.text)
+        assert read_tokens(path), block.place
