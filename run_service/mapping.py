@@ -9,7 +9,7 @@ from run_service.records import EventRecord, RunRecord
 from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import ReleaseOutcome, Run, RunIntent, RunStatus
 from superbizagent.run.v1.run_service_pb2 import CaughtUp, Heartbeat, StreamRunEventsResponse
-from superbizagent_contract import Kind, kinds
+from superbizagent_contract import Kind, kinds, limits
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -85,5 +85,6 @@ def _fitting(kind: Kind, value: str | None) -> str | None:
     return value if value is not None and kind.admits(value) else None
 
 
-def _count(value: int | None) -> int | None:
-    return value if value is not None and value >= 0 else None
+def _count(value: object) -> int | None:
+    # SQLite keeps whatever was written into an INT column.
+    return value if isinstance(value, int) and 0 <= value <= limits.MAX_INT32 else None

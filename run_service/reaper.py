@@ -21,7 +21,12 @@ async def reap_expired_runs(store: RunStore, doorbell: Doorbell) -> int:
     """End the runs whose lease has run out, up to a batch of them; answer how many this call ended."""
     ended = 0
     for run_id in await store.expired_runs(_BATCH):
-        if await expire_run(store, doorbell, run_id):
+        try:
+            expired = await expire_run(store, doorbell, run_id)
+        except Exception as error:  # noqa: BLE001 - one run that cannot be ended must not keep others alive
+            _log.warning("run could not be ended", run_id=run_id, error_type=type(error).__name__)
+            continue
+        if expired:
             ended += 1
             _log.info("run lease expired", run_id=run_id)
     return ended

@@ -112,7 +112,8 @@ async def test_the_same_finish_answers_the_same(runs: RunServiceStub) -> None:
 async def test_a_document_is_compared_by_value(runs: RunServiceStub, document: str) -> None:
     run = await running_run(runs)
     first = await finish_run(runs, run.run_id, **GIVEN)
-    assert await finish_run(runs, run.run_id, **{**GIVEN, "published_result_json": document}) == first
+    again: dict[str, Any] = GIVEN | {"published_result_json": document}
+    assert await finish_run(runs, run.run_id, **again) == first
 
 
 OTHER: dict[str, Any] = {
@@ -146,7 +147,8 @@ async def test_another_finish_is_refused_with_the_winner(runs: RunServiceStub, n
 )
 async def test_absent_is_another_finish_than_zero_or_empty(runs: RunServiceStub, name: str) -> None:
     run = await running_run(runs)
-    await finish_run(runs, run.run_id, **{name: "" if name == "answer" else 0})
+    zero: dict[str, Any] = {name: "" if name == "answer" else 0}
+    await finish_run(runs, run.run_id, **zero)
     assert (await refused(finish_run(runs, run.run_id))).reason == "RUN_ALREADY_FINISHED"
 
 

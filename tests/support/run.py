@@ -1,5 +1,6 @@
 """Requests and steps of RunService with sane defaults: a test states only what it is about."""
 
+import asyncio
 import datetime as dt
 import uuid
 from typing import Any
@@ -92,6 +93,16 @@ async def get_run(stub: RunServiceStub, run_id: str, *, full: bool = False, **fi
     """GetRun."""
     view = RunView.RUN_VIEW_FULL if full else RunView.RUN_VIEW_BASIC
     return (await stub.GetRun(pb.GetRunRequest(run_id=run_id, view=view, **fields))).run
+
+
+async def until_ended(stub: RunServiceStub, run_id: str) -> Run:
+    """The run once somebody else, such as the reaper, has ended it."""
+    async with asyncio.timeout(5):
+        while True:
+            run = await get_run(stub, run_id)
+            if run.HasField("finish_time"):
+                return run
+            await asyncio.sleep(0.02)
 
 
 async def events_of(stub: RunServiceStub, run_id: str) -> list[RunEvent]:
