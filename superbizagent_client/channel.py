@@ -20,7 +20,7 @@ _SERVICE_CONFIG = json.dumps(
                 # it says that the call was not carried out, or that its acknowledgement was lost.
                 "name": [{"service": service} for service in _SERVICES],
                 "retryPolicy": {
-                    "maxAttempts": 4,
+                    "maxAttempts": 5,
                     "initialBackoff": "0.1s",
                     "maxBackoff": "1s",
                     "backoffMultiplier": 2,
@@ -41,10 +41,11 @@ _OPTIONS: tuple[tuple[str, str | int], ...] = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    # The library's own default waits up to two minutes before it looks for a restarted server again.
+    # The library's own default waits up to two minutes before it looks for a restarted server again. The
+    # longest wait is shorter than the retries above take together, so that a call gets over a quick restart.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 2_000),
-    ("grpc.max_reconnect_backoff_ms", 3_000),
+    ("grpc.max_reconnect_backoff_ms", 800),
 )
 
 

@@ -44,9 +44,9 @@ class Proxy:
     async def aclose(self) -> None:
         self.stop_listening()
         self.reset_all()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:  # one that connects just now has yet to find its end aborted
+            self.reset_all()
+            await asyncio.wait(tuple(self._tasks), timeout=0.05)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -318,6 +318,22 @@ async def test_a_tool_that_only_the_service_does_not_allow_is_recorded_as_unlist
     assert len(runs.stored_ids) == 6
 
 
+async def test_a_tool_that_was_refused_once_is_not_offered_again(
+    channel: grpc.aio.Channel, runs: FakeRunService, audits: FakeAuditService
+) -> None:
+    runs.not_allowed = {"query_moon"}
+    harness = make_harness(channel, runs, tools={"query_moon"})
+    for _ in range(2):
+        await harness.boundary.call("query_moon", "q", returning(1))
+        await harness.settle()
+    offered = [event.tool_name for event in harness.appended]
+    first_refusal = offered.index("unlisted_tool")
+    assert offered[-2:] == ["unlisted_tool"] * 2
+    assert (
+        offered[first_refusal:].count("query_moon") <= 1
+    )  # TOOL_FINISHED of the first call was queued already
+
+
 async def test_all_that_is_sent_fits_the_grammar_whatever_a_tool_reports(
     harness: Harness, audits: FakeAuditService
 ) -> None:

@@ -108,6 +108,20 @@ async def test_a_call_answered_unavailable_is_repeated_by_the_channel(
     assert len(runs.appends) == 3
 
 
+async def test_a_call_gets_over_a_quick_restart(server: FakeServer, runs: FakeRunService) -> None:
+    event = RunEventInput(event_id="e-1", type=RunEventType.RUN_EVENT_TYPE_STEP_STARTED, step_id=1)
+    request = AppendRunEventsRequest(run_id=RUN_ID, events=[event])
+    async with open_channel(server.address) as channel:
+        append = RunServiceStub(channel).AppendRunEvents
+        await append(request, timeout=5)
+        await server.stop()
+        for _ in range(3):  # until the channel waits its longest before it looks for the server again
+            with pytest.raises(grpc.RpcError):
+                await append(request, timeout=5)
+        await server.start()
+        assert list((await append(request, timeout=5)).seqs) == [1]
+
+
 async def test_a_token_travels_over_tls_to_a_server_that_the_given_authority_signed(
     runs: FakeRunService, tls_server: TlsServer
 ) -> None:

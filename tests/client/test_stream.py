@@ -88,6 +88,17 @@ async def test_an_ok_before_run_finished_is_a_cut_and_not_the_end(
     assert runs.after_seqs == [0, 1, 1]
 
 
+async def test_an_empty_ok_is_not_taken_for_a_run_without_events(
+    runs: FakeRunService, channel: grpc.aio.Channel
+) -> None:
+    finished_run(runs)
+    runs.scripts.extend([saying()] * 2)
+    assert await seqs_of(RunEventStream(channel, RUN_ID, options=QUICK)) == list(range(1, LENGTH + 1))
+    unmanaged = RunEventStream(channel, RUN_ID, options=QUICK)
+    runs.scripts.append(saying(caught_up(0)))  # what a final run without a log answers
+    assert await seqs_of(unmanaged) == []
+
+
 async def test_the_end_of_the_streams_deadline_is_not_the_end_of_the_run(
     runs: FakeRunService, channel: grpc.aio.Channel
 ) -> None:

@@ -81,19 +81,19 @@ async def test_readers_and_senders_outlive_their_service_without_loss_or_repeat(
             stream = RunEventStream(channel, run_id, session_id=SESSION, options=QUICK)
             seen.extend([event async for event in stream])
 
-        readers = [asyncio.create_task(follow()) for _ in range(3)]
         sender = EventSender(channel, run_id)
-        for part in range(3):
-            for number in range(50):
-                kind = RunEventType.RUN_EVENT_TYPE_STEP_STARTED
-                sender.send(RunEventInput(type=kind, step_id=part * 50 + number + 1))
-            end(process)
-            await process.wait()
-            process = await start_run_process(RUN_LISTEN=listen)
-            assert await sender.flush(20)
-        await finish_run(channel, run_id)
-        async with asyncio.timeout(20):
-            await asyncio.gather(*readers)
+        async with asyncio.timeout(50), asyncio.TaskGroup() as readers:
+            for _ in range(3):
+                readers.create_task(follow())
+            for part in range(3):
+                for number in range(50):
+                    kind = RunEventType.RUN_EVENT_TYPE_STEP_STARTED
+                    sender.send(RunEventInput(type=kind, step_id=part * 50 + number + 1))
+                end(process)
+                await process.wait()
+                process = await start_run_process(RUN_LISTEN=listen)
+                assert await sender.flush(20)
+            await finish_run(channel, run_id)
         await sender.aclose()
     assert sender.counts().lost == {}
     steps = [event.step_id for event in seen if event.HasField("step_id")]
