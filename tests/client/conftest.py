@@ -16,6 +16,7 @@ from superbizagent.audit.v1.audit_service_pb2_grpc import add_AuditServiceServic
 from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
 from superbizagent_client import open_channel
 from tests.client.fakes import FakeAuditService, FakeRunService
+from tests.client.harness import Harness, make_harness
 from tests.client.proxy import Proxy
 
 
@@ -125,3 +126,11 @@ def _self_signed() -> tuple[bytes, bytes]:
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return private, certificate.public_bytes(pem)
+
+
+@pytest.fixture
+async def harness(channel: grpc.aio.Channel, runs: FakeRunService) -> AsyncIterator[Harness]:
+    harness = make_harness(channel, runs)
+    yield harness
+    await harness.events.aclose()
+    await harness.recorder.aclose()
