@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.run_server import ROOT, START_SECONDS
+from tests.support.run_server import ROOT
 
+_SECONDS = 60.0  # four interpreters start at once, on machines that may be busy
 _MODULES = ("run_service", "run_service", "audit_service", "audit_service")
 
 
@@ -27,16 +28,22 @@ class Addresses:
 @contextlib.contextmanager
 def started_pair(folder: Path) -> Iterator[Addresses]:
     """Start two replicas of each; they are drained at the end, which must succeed."""
+    logs = [folder / f"{module}-{number}.log" for number, module in enumerate(_MODULES)]
     with contextlib.ExitStack() as stack:
-        found = [
-            stack.enter_context(_started(module, folder / f"{module}-{number}.log", folder / "pair.db"))
-            for number, module in enumerate(_MODULES)
+        processes = [
+            stack.enter_context(_started(module, log, folder / "pair.db"))
+            for module, log in zip(_MODULES, logs, strict=True)
         ]
+        found = [_address(process, log) for process, log in zip(processes, logs, strict=True)]
         yield Addresses(tuple(found[:2]), tuple(found[2:]))
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process, log in zip(processes, logs, strict=True):
+            assert process.wait(_SECONDS) == 0, log.read_text()[-2000:]
 
 
 @contextlib.contextmanager
-def _started(module: str, log: Path, database: Path) -> Iterator[str]:
+def _started(module: str, log: Path, database: Path) -> Iterator["subprocess.Popen[bytes]"]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("SUPERBIZ_")}
     settings = {
         "DATABASE_URL": f"sqlite+aiosqlite:///{database}",
@@ -51,16 +58,14 @@ def _started(module: str, log: Path, database: Path) -> Iterator[str]:
     command = [sys.executable, "-m", module]
     with log.open("w") as stderr, subprocess.Popen(command, stderr=stderr, env=environment) as process:
         try:
-            yield _address(process, log)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(START_SECONDS) == 0, log.read_text()[-2000:]
+            yield process
         finally:
             process.kill()
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     """The address that the log names, once the service is ready there."""
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + _SECONDS
     address = ""
     while time.monotonic() < end and process.poll() is None:
         for text in log.read_text().splitlines():
