@@ -15,6 +15,7 @@ from tests.support.run import (
     create_run,
     event,
     event_kinds,
+    events_of,
     finish_run,
     get_run,
     new_run_id,
@@ -40,7 +41,9 @@ async def test_a_new_run_is_pending_with_an_id_a_lease_and_its_first_event(runs:
     assert (run.intent, run.trace_id) == (RunIntent.RUN_INTENT_DIAGNOSIS, TRACE)
     assert run.create_time == run.update_time
     assert run.lease_expire_time.ToNanoseconds() - run.create_time.ToNanoseconds() == 300 * 10**9
-    assert await event_kinds(runs, run.run_id) == ["RUN_CREATED"]
+    (created,) = await events_of(runs, run.run_id)
+    assert {field.name for field, _ in created.ListFields()} == {"type", "run_id", "seq", "record_time"}
+    assert created.record_time == run.create_time
 
 
 async def test_what_is_not_known_yet_is_absent(runs: RunServiceStub) -> None:

@@ -97,7 +97,7 @@ async def get_run(stub: RunServiceStub, run_id: str, *, full: bool = False, **fi
 
 async def until_ended(stub: RunServiceStub, run_id: str) -> Run:
     """The run once somebody else, such as the reaper, has ended it."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(15):
         while True:
             run = await get_run(stub, run_id)
             if run.HasField("finish_time"):
