@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS = 30
+SECONDS = 60
 SCRIPTS = Path(sys.executable).parent
 
 

@@ -11,6 +11,8 @@ from tests.docs.python import run_blocks
 from tests.docs.serving import Pair
 from tests.docs.shell import Shell, commands
 
+pytestmark = pytest.mark.timeout(300)  # commands start processes, and Java stubs are compiled
+
 _RUN = {"sh", "json", "python", "java", "auth"}
 _PICTURES = {"text", "mermaid"}  # outputs, forms and drawings: there is nothing to run in them
 
@@ -45,7 +47,6 @@ async def test_the_python_code_works_from_top_to_bottom(document: Path, pair: Pa
     await run_blocks(_of(document, "python"), pair)
 
 
-@pytest.mark.timeout(300)  # the first one waits for the stubs to be compiled
 @_having("java")
 def test_the_java_programs_compile_and_run(document: Path, pair: Pair, java_stubs: Stubs) -> None:
     for block in _of(document, "java"):

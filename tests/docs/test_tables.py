@@ -52,3 +52,13 @@ def test_the_tables_of_rpcs_name_every_rpc_once() -> None:
     for module, service in ((run_service_pb2, "RunService"), (audit_service_pb2, "AuditService")):
         named = [rpc for row in rows(ROOT / "README.md", f"## {service}") for rpc in _NAME.findall(row[0])]
         assert named == [rpc.name for rpc in module.DESCRIPTOR.services_by_name[service].methods]
+
+
+def test_the_folders_of_tests_are_those_that_exist() -> None:
+    named = [
+        name
+        for row in rows(ROOT / "CONTRIBUTING.md", "## Which test goes where")
+        for name in _NAME.findall(row[0])
+    ]
+    there = {f"tests/{path.parent.name}/" for path in (ROOT / "tests").glob("*/*.py")}
+    assert sorted(named) == sorted(there)
