@@ -6,15 +6,14 @@ under its own lock, so that of several replicas one acts.
 
 import asyncio
 
-import structlog
-
+from common.log import get_logger
 from run_service.doorbell import Doorbell
 from run_service.store import RunStore
 from run_service.usecases.end_run import expire_run
 
 _BATCH = 100
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 async def reap_expired_runs(store: RunStore, doorbell: Doorbell) -> int:

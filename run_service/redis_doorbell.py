@@ -10,12 +10,12 @@ import contextlib
 import random
 from typing import Any
 
-import structlog
 from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from common.log import get_logger
 from run_service.doorbell import Listener, Missed
 
 _CHANNEL = "sba:run:"
@@ -25,7 +25,7 @@ _PING_SECONDS = 5.0
 _MOST_WAITING = 10_000
 _LONGEST_BACKOFF_SECONDS = 2.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RedisDoorbell:

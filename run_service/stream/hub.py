@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-import structlog
-
+from common.log import get_logger
 from run_service.doorbell import Doorbell
 from run_service.stream.feed import RunFeed
 from run_service.usecases.read_events import EventReader
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class HubStore(EventReader, Protocol):
