@@ -88,8 +88,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: StreamRunEvents with after_seq = 0 on a run whose first 100 events are gone.
     """
     ERROR_REASON_SLOW_CONSUMER: _ErrorReason.ValueType  # 16
-    """RESOURCE_EXHAUSTED: a stream's reader took nothing for too long; metadata "last_seq" is the last seq that
-    was sent.
+    """RESOURCE_EXHAUSTED: a stream's reader took nothing for too long. Metadata "last_seq" is the last seq that
+    was handed to the transport; resume from the last one that you received, which may be smaller.
     Example: a browser tab that was put to sleep behind a gateway.
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 17
@@ -98,7 +98,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 18
     """UNAVAILABLE: this process is shutting down; the call is safe to repeat elsewhere. On streams metadata
-    "last_seq" is the position to resume from.
+    "last_seq" is the last seq that was handed to the transport; resume from the last one that you received.
     Example: a rolling restart.
     """
     ERROR_REASON_STORE_UNAVAILABLE: _ErrorReason.ValueType  # 19
@@ -199,8 +199,8 @@ ERROR_REASON_SEQ_PURGED: ErrorReason.ValueType  # 15
 Example: StreamRunEvents with after_seq = 0 on a run whose first 100 events are gone.
 """
 ERROR_REASON_SLOW_CONSUMER: ErrorReason.ValueType  # 16
-"""RESOURCE_EXHAUSTED: a stream's reader took nothing for too long; metadata "last_seq" is the last seq that
-was sent.
+"""RESOURCE_EXHAUSTED: a stream's reader took nothing for too long. Metadata "last_seq" is the last seq that
+was handed to the transport; resume from the last one that you received, which may be smaller.
 Example: a browser tab that was put to sleep behind a gateway.
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 17
@@ -209,7 +209,7 @@ Example: a burst of audit writes that is larger than the queue.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 18
 """UNAVAILABLE: this process is shutting down; the call is safe to repeat elsewhere. On streams metadata
-"last_seq" is the position to resume from.
+"last_seq" is the last seq that was handed to the transport; resume from the last one that you received.
 Example: a rolling restart.
 """
 ERROR_REASON_STORE_UNAVAILABLE: ErrorReason.ValueType  # 19

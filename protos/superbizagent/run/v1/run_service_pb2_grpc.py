@@ -199,7 +199,7 @@ class RunServiceServicer:
         ends OK if and only if the run is final and everything up to RUN_FINISHED was sent or lies at or before
         after_seq. Errors: NOT_FOUND; OUT_OF_RANGE (SEQ_BEYOND_HEAD, SEQ_PURGED); FAILED_PRECONDITION
         (RUN_NOT_MANAGED); UNAVAILABLE (DRAINING, STORE_UNAVAILABLE) and RESOURCE_EXHAUSTED (SLOW_CONSUMER) with
-        last_seq, from which another call goes on.
+        last_seq, after which another call goes on from the last seq that was received.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -67,7 +67,7 @@ class RunServiceStub:
     ends OK if and only if the run is final and everything up to RUN_FINISHED was sent or lies at or before
     after_seq. Errors: NOT_FOUND; OUT_OF_RANGE (SEQ_BEYOND_HEAD, SEQ_PURGED); FAILED_PRECONDITION
     (RUN_NOT_MANAGED); UNAVAILABLE (DRAINING, STORE_UNAVAILABLE) and RESOURCE_EXHAUSTED (SLOW_CONSUMER) with
-    last_seq, from which another call goes on.
+    last_seq, after which another call goes on from the last seq that was received.
     """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -195,7 +195,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         ends OK if and only if the run is final and everything up to RUN_FINISHED was sent or lies at or before
         after_seq. Errors: NOT_FOUND; OUT_OF_RANGE (SEQ_BEYOND_HEAD, SEQ_PURGED); FAILED_PRECONDITION
         (RUN_NOT_MANAGED); UNAVAILABLE (DRAINING, STORE_UNAVAILABLE) and RESOURCE_EXHAUSTED (SLOW_CONSUMER) with
-        last_seq, from which another call goes on.
+        last_seq, after which another call goes on from the last seq that was received.
         """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _aio.Server) -> None: ...
