@@ -5,6 +5,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from run_service.lifecycle import is_final
 from run_service.records import EventRecord, RunRecord
 from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import ReleaseOutcome, Run, RunIntent, RunStatus
@@ -41,7 +42,8 @@ def run_to_proto(run: RunRecord, *, full: bool = False) -> Run:
         update_time=timestamp(run.updated_at),
         start_time=timestamp(run.start_time),
         finish_time=timestamp(run.finish_time),
-        lease_expire_time=timestamp(run.lease_expire_at),
+        # A final run has none, also when another application ended it behind the control row.
+        lease_expire_time=None if is_final(run.status) else timestamp(run.lease_expire_at),
         query=(run.query or "") if full else "",
         answer=run.answer if full else None,
         published_result_json=run.published_result if full else None,
