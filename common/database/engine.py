@@ -1,31 +1,43 @@
 """The database of a service: a pool, short reads, and writing transactions that are whole or not at all.
 
 Each piece of work runs in a task of its own that a caller's cancellation does not reach: a cancelled call
-never leaves a half-done transaction or a connection in an unknown state behind.
+never leaves a half-done transaction or a connection in an unknown state behind. And each is bounded in time:
+the driver itself waits for ever for a server that is stopped or cut off, and so would whatever waits for it.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Dialect, Function, Insert, Table, and_, cast, func, literal_column
+from sqlalchemy import ColumnElement, Dialect, Function, Insert, Table, and_, cast, exc, func, literal_column
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.types import BINARY
 
-from common.database.faults import WriteConflict, store_conflict, translate
+from common.database.faults import WriteConflict, is_read_only, store_conflict, translate
 from common.database.sqlite import prepare_sqlite
 from common.database.types import UtcDateTime
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
+LOCK_WAIT_SECONDS = 3
+"""How long a statement waits for a lock of somebody else. InnoDB looks once a second: it may be 4."""
+
 _ATTEMPTS = 5  # of a transaction that meets deadlocks
+_RETRY_SECONDS = 4.0  # after that no further attempt begins: what is told later, nobody waits for
 _ACQUIRE_SECONDS = 3.0  # for a connection of the pool; longer waiting helps nobody
+_ANSWER_SECONDS = 5.0
+"""How long a server may take for one piece of work, lock waits included. Half of the time that a call has by
+default: the caller is still told that the store does not answer, and the connection is given up."""
+
 _RECYCLE_SECONDS = 1800.0
-_LOCK_WAIT_SECONDS = 3
+_IDLE_SECONDS = 60
+"""After so long without a word the server ends a session. A replica that was cut off in the middle of a
+transaction would otherwise keep the lock on its run for the server's default of eight hours."""
 
 
 class Database:
@@ -35,6 +47,8 @@ class Database:
         self._engine = _create_engine(url, pool_size)
         self._writing_engine = self._engine.execution_options(sba_writing=True)
         self.is_sqlite = self._engine.dialect.name == "sqlite"
+        # A file has nobody who could fail to answer; and its locks have their own limit.
+        self._answer_seconds = None if self.is_sqlite else _ANSWER_SECONDS
         # SQLite has one writer at a time and lets others poll; in one process they queue in order instead.
         self._writer = asyncio.Lock() if self.is_sqlite else None
         self._running: set[asyncio.Task[Any]] = set()
@@ -44,17 +58,28 @@ class Database:
         """For code that compiles statements below the expression layer."""
         return self._engine.dialect
 
-    async def read(self, work: Work[T]) -> T:
-        """Run statements that only read. Each sees what was committed when it began."""
-        return await self._shielded(self._read(work))
+    async def read(self, work: Work[T], *, unhurried: bool = False) -> T:
+        """Run statements that only read. Each sees what was committed when it began.
 
-    async def write(self, work: Work[T]) -> T:
+        STORE_UNAVAILABLE when the database does not answer in time; `unhurried` work, such as a scan of a
+        migration, may take as long as it likes.
+        """
+        return await self.uncancelled(self._read(work, None if unhurried else self._answer_seconds))
+
+    async def write(self, work: Work[T], *, unhurried: bool = False) -> T:
         """Run a transaction and commit it; `work` is run again from its start after a deadlock.
 
-        Raises what `work` raises, after a rollback; STORE_CONFLICT when every attempt met a deadlock;
-        STORE_UNAVAILABLE when the database does not answer.
+        Raises what `work` raises, after a rollback; STORE_CONFLICT when every attempt met a deadlock or a
+        lock that was not released; STORE_UNAVAILABLE when the database does not answer.
         """
-        return await self._shielded(self._write(work))
+        return await self.uncancelled(self._write(work, None if unhurried else self._answer_seconds))
+
+    async def uncancelled(self, work: Awaitable[T]) -> T:
+        """Await `work` in a task of its own, which goes on to its end when the caller is cancelled."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
 
     async def close(self) -> None:
         """Let what runs finish and close every connection."""
@@ -85,15 +110,9 @@ class Database:
             return sqlite.insert(table).on_conflict_do_nothing()
         return mysql.insert(table).on_duplicate_key_update({unchanged: table.c[unchanged]})
 
-    async def _shielded(self, work: Awaitable[T]) -> T:
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
-
-    async def _read(self, work: Work[T]) -> T:
+    async def _read(self, work: Work[T], seconds: float | None) -> T:
         try:
-            async with self._engine.connect() as connection:
+            async with _in_time(self._engine.connect(), seconds) as connection:
                 return await work(connection)
         except Exception as error:
             replacement = translate(error)
@@ -104,13 +123,14 @@ class Database:
             raise store_conflict()
         raise replacement
 
-    async def _write(self, work: Work[T]) -> T:
+    async def _write(self, work: Work[T], seconds: float | None) -> T:
+        last_begin = asyncio.get_running_loop().time() + _RETRY_SECONDS
         for attempt in range(_ATTEMPTS):
             try:
                 if self._writer is None:
-                    return await self._write_once(work)
+                    return await self._write_once(work, seconds)
                 async with self._writer:
-                    return await self._write_once(work)
+                    return await self._write_once(work, seconds)
             except Exception as error:
                 replacement = translate(error)
                 if replacement is None:
@@ -119,11 +139,34 @@ class Database:
                 raise replacement
             # Jitter: two transactions that met in a deadlock must not meet again at once.
             await asyncio.sleep(random.uniform(0, 0.01) * 2**attempt)  # noqa: S311
+            if asyncio.get_running_loop().time() > last_begin:
+                break
         raise store_conflict()
 
-    async def _write_once(self, work: Work[T]) -> T:
-        async with self._writing_engine.begin() as connection:
+    async def _write_once(self, work: Work[T], seconds: float | None) -> T:
+        async with _in_time(self._writing_engine.begin(), seconds) as connection:
             return await work(connection)
+
+
+@asynccontextmanager
+async def _in_time(
+    connecting: AbstractAsyncContextManager[AsyncConnection], seconds: float | None
+) -> AsyncIterator[AsyncConnection]:
+    """A connection that is had, and then used and given back, within `seconds` each; TimeoutError otherwise.
+
+    The driver closes a connection whose reply is waited for when the time is over, so that nobody ever reads
+    a reply that was meant for this work.
+    """
+    async with asyncio.timeout(seconds) as clock, connecting as connection:
+        if seconds is not None:
+            clock.reschedule(asyncio.get_running_loop().time() + seconds)
+        try:
+            yield connection
+        except exc.DBAPIError as error:
+            if is_read_only(error):
+                # After a failover this connection may still lead to the old primary; a new one does not.
+                await connection.invalidate()
+            raise
 
 
 def _create_engine(url: str, pool_size: int) -> AsyncEngine:
@@ -140,8 +183,11 @@ def _create_engine(url: str, pool_size: int) -> AsyncEngine:
         prepare_sqlite(engine)
         return engine
     init = (
-        "SET time_zone = '+00:00', innodb_lock_wait_timeout = "
-        f"{_LOCK_WAIT_SECONDS}, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
+        f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}, "
+        # The same for locks of whole tables, such as an ALTER TABLE of others waits for: a year by default.
+        f"lock_wait_timeout = {LOCK_WAIT_SECONDS}, "
+        f"wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_SECONDS}) AS UNSIGNED), "
+        "sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
     )
     return create_async_engine(
         parsed,

@@ -10,14 +10,21 @@ from sqlalchemy import exc
 from common.errors import Refusal, store_unavailable
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
-# MySQL and MariaDB: lock wait timeout, deadlock; MariaDB: record changed since last read.
-_MYSQL_CONFLICTS = frozenset({1205, 1213, 1020})
-# Too many connections, server shutdown, no such table (not migrated), read-only (three kinds), access denied,
-# unknown database, connection refused or lost, killed, lost while connecting, client timeout.
+# MySQL and MariaDB: lock wait timeout, deadlock, NOWAIT; MariaDB: record changed since last read.
+_MYSQL_CONFLICTS = frozenset({1205, 1213, 1020, 3572})
+_MYSQL_READ_ONLY = frozenset({1290, 1792, 1836})
 _MYSQL_AWAY = frozenset(
-    {1040, 1053, 1146, 1290, 1836, 1792, 1044, 1045, 1049, 1129, 1152, 1158, 1159, 1160, 1161, 1203, 1226}
-    | {1317, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031}
+    {1040, 1203, 1226}  # too many connections
+    | {1053, 1317, 1927, 3169, 4031}  # server shutdown, query or connection killed, ended for being idle
+    | _MYSQL_READ_ONLY
+    | {1044, 1045, 1130, 1698, 1820, 1862, 3118}  # this account may not connect now
+    | {1046, 1049, 1146}  # no such database or table: not migrated
+    | {1021, 1037, 1041, 1114, 1135}  # the server's disk or memory is full
+    | {1129, 1152, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013, 2014, 2055}  # the line
 )
+_MYSQL_DUPLICATE = 1062
+_MYSQL_WRONG_TEXT = 1366
+_SQLITE_DUPLICATES = frozenset({1555, 2067})  # extended result codes: of a primary key, of another
 # SQLite primary result codes: BUSY, LOCKED; and ERROR is left out on purpose: it may be anything.
 _SQLITE_CONFLICTS = frozenset({5, 6})
 # IOERR, CORRUPT, FULL, CANTOPEN, READONLY, NOTADB.
@@ -50,6 +57,22 @@ def translate(error: BaseException) -> Exception | None:
     if away or error.connection_invalidated or isinstance(error, exc.InterfaceError):
         return store_unavailable()
     return DatabaseFault(type(error.orig).__name__, number or _sqlite_code(error.orig))
+
+
+def is_read_only(error: exc.DBAPIError) -> bool:
+    """True if the server at the other end of the connection takes no writes."""
+    return _number(error.orig) in _MYSQL_READ_ONLY
+
+
+def is_duplicate(error: exc.DBAPIError) -> bool:
+    """True if a row with the same key is there already. Other broken constraints are no answer to that."""
+    extended = getattr(error.orig, "sqlite_errorcode", None)
+    return _number(error.orig) == _MYSQL_DUPLICATE or extended in _SQLITE_DUPLICATES
+
+
+def is_unstorable_text(error: exc.DBAPIError) -> bool:
+    """True if a text has characters that the column's character set lacks, such as emoji in utf8mb3."""
+    return _number(error.orig) == _MYSQL_WRONG_TEXT
 
 
 def store_conflict() -> Refusal:

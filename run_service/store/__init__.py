@@ -11,6 +11,7 @@ from run_service.store.reads import RunReads
 from run_service.store.rows import RunRows
 from run_service.store.tables import SCHEMA
 from run_service.store.transaction import RunTransaction, WriteStatements
+from run_service.store.turns import Turns
 
 T = TypeVar("T")
 
@@ -25,15 +26,28 @@ class RunStore(RunReads):
         self._run_rows = RunRows(database, zone)
         super().__init__(database, self._run_rows)
         self._write_statements = WriteStatements(database)
+        self._turns = Turns()
 
-    async def transact(self, work: Callable[[RunTransaction], Awaitable[T]]) -> T:
-        """Run `work` in one transaction; it may be run again from its start after a deadlock."""
+    async def transact(
+        self, work: Callable[[RunTransaction], Awaitable[T]], *, of_run: str | None = None
+    ) -> T:
+        """Run `work` in one transaction; it may be run again from its start after a deadlock.
+
+        `of_run` is the run that it locks: transactions of one run take turns.
+        """
 
         async def carry_out(connection: AsyncConnection) -> T:
             await self._run_rows.load(connection)
             return await work(RunTransaction(connection, self._write_statements, self._run_rows))
 
-        return await self._database.write(carry_out)
+        async def in_turn(run_id: str) -> T:
+            async with self._turns.of(run_id):
+                return await self._database.write(carry_out)
+
+        if of_run is None:
+            return await self._database.write(carry_out)
+        # The turn lasts as long as the transaction does, also when its caller is gone.
+        return await self._database.uncancelled(in_turn(of_run))
 
 
 __all__ = ["SCHEMA", "RunStore", "RunTransaction"]

@@ -96,4 +96,7 @@ run_event = Table(
 )
 """The event log. Rows of a run are inserted under its lock, so seq has no hole and follows the commits."""
 
-SCHEMA = Schema("run", 1, metadata, shared="diagnosis_run")
+_FINISH_BYTES = 5 * 1024 * 1024
+"""An answer and a published result of 1 MiB each, every character of them escaped, and the rest."""
+
+SCHEMA = Schema("run", 1, metadata, shared="diagnosis_run", statement_bytes=_FINISH_BYTES)

@@ -8,11 +8,13 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, case, distinct, func, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import CursorResult, Executable, bindparam, case, distinct, func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from common.database import Database
+from common.database.faults import is_duplicate, is_unstorable_text
+from common.errors import invalid_field
 from run_service.records import LockedRun, RequestClaim, RunRecord, Totals
 from run_service.store.rows import BASIC_COLUMNS, RUN_AND_CONTROL, RunRows
 from run_service.store.tables import diagnosis_run, run_control, run_event, run_request
@@ -36,7 +38,7 @@ class WriteStatements:
             run_request.c.request_id == bindparam("request_id"),
         )
         by_run_id = database.exactly(diagnosis_run.c.run_id, bindparam("run_id"))
-        self.lock = (
+        lock = (
             select(
                 diagnosis_run.c.id,
                 diagnosis_run.c.session_id,
@@ -50,8 +52,8 @@ class WriteStatements:
             )
             .select_from(RUN_AND_CONTROL)
             .where(by_run_id)
-            .with_for_update()
         )
+        self.lock = {wait: lock.with_for_update(nowait=not wait) for wait in (True, False)}
         self.content = select(c.content_fingerprint).where(c.run_pk == bindparam("pk"))
         self.run_by_id = select(*BASIC_COLUMNS).select_from(RUN_AND_CONTROL).where(by_run_id)
         self.run_by_pk = (
@@ -94,27 +96,19 @@ class RunTransaction:
         stored = (await self._connection.execute(self._statements.claimed, key)).one()
         return RequestClaim(stored[0] == claim, stored[1], stored[2]), stored[3]
 
-    async def bind_request(self, session_id: str, request_id: str, run_id: str) -> None:
-        """Point an own claim at the run that exists already."""
-        await self._connection.execute(
-            run_request.update()
-            .where(run_request.c.session_id == session_id, run_request.c.request_id == request_id)
-            .values(run_id=run_id)
-        )
-
     async def insert_run(self, run: dict[str, Any], control: dict[str, Any]) -> int | None:
         """Insert a run with its control row and answer its key; None if the run_id is taken."""
-        try:
-            inserted = await self._connection.execute(diagnosis_run.insert(), self._rows.values(run))
-        except IntegrityError:
+        inserted = await self._store(diagnosis_run.insert().values(self._rows.values(run)), "query")
+        if inserted is None:
             return None
         pk = int(inserted.lastrowid)
         await self._connection.execute(run_control.insert(), {"run_pk": pk, **control})
         return pk
 
-    async def lock(self, run_id: str) -> LockedRun | None:
-        """Lock a run until the transaction ends; None if there is none."""
-        found = (await self._connection.execute(self._statements.lock, {"run_id": run_id})).first()
+    async def lock(self, run_id: str, *, wait: bool = True) -> LockedRun | None:
+        """Lock a run until the transaction ends; None if there is none. Without `wait` a run that somebody
+        else has locked is a conflict at once."""
+        found = (await self._connection.execute(self._statements.lock[wait], {"run_id": run_id})).first()
         return None if found is None else LockedRun._make(found)
 
     async def content_fingerprint(self, pk: int) -> str | None:
@@ -150,12 +144,30 @@ class RunTransaction:
 
     async def change_run(self, pk: int, **values: Any) -> None:
         """Update columns of diagnosis_run."""
-        await self._connection.execute(
-            diagnosis_run.update().where(diagnosis_run.c.id == pk).values(self._rows.values(values))
-        )
+        field = "published_result_json" if (values.get("answer") or "").isascii() else "answer"
+        change = diagnosis_run.update().where(diagnosis_run.c.id == pk).values(self._rows.values(values))
+        await self._store(change, field)
 
     async def change_control(self, pk: int, **values: Any) -> None:
         """Update columns of the control row."""
         await self._connection.execute(
             run_control.update().where(run_control.c.run_pk == pk).values(**values)
         )
+
+    async def _store(self, statement: Executable, field: str) -> CursorResult[Any] | None:
+        """Execute a write of `field`, which is free text; None if a row with the same key is there already.
+
+        An adopted table may have a character set that lacks what the contract allows: such text is refused.
+        """
+        unstorable = False
+        try:
+            done: CursorResult[Any] = await self._connection.execute(statement)
+            return done
+        except DBAPIError as error:
+            unstorable = is_unstorable_text(error)
+            if not unstorable and not is_duplicate(error):
+                raise
+        # Raised out here so that the driver's error, which quotes the text, is not carried along.
+        if unstorable:
+            raise invalid_field(field, "has characters that this database's character set lacks")
+        return None

@@ -30,7 +30,7 @@ async def append_run_events(store: RunStore, doorbell: Doorbell, request: Append
     async def work(transaction: RunTransaction) -> Appended:
         return await _append(transaction, request)
 
-    appended = await store.transact(work)
+    appended = await store.transact(work, of_run=request.run_id)
     doorbell.ring(request.run_id, appended.last_seq)
     return appended
 

@@ -43,7 +43,7 @@ async def finish_run(store: RunStore, doorbell: Doorbell, request: FinishRun) ->
             raise already_finished(request.run_id, run.status)
         return await transaction.run_by_pk(run.pk)
 
-    return rung(doorbell, await store.transact(work))
+    return rung(doorbell, await store.transact(work, of_run=request.run_id))
 
 
 async def cancel_run(store: RunStore, doorbell: Doorbell, request: CancelRun) -> RunRecord:
@@ -57,14 +57,15 @@ async def cancel_run(store: RunStore, doorbell: Doorbell, request: CancelRun) ->
             await _end(transaction, run, decision.status, error_code=request.reason_code)
         return await transaction.run_by_pk(run.pk)
 
-    return rung(doorbell, await store.transact(work))
+    return rung(doorbell, await store.transact(work, of_run=request.run_id))
 
 
 async def expire_run(store: RunStore, doorbell: Doorbell, run_id: str) -> bool:
     """End a run whose lease has run out, judged again under its lock; True if this call ended it."""
 
     async def work(transaction: RunTransaction) -> int | None:
-        locked = await transaction.lock(run_id)
+        # Whoever holds the lock may be about to renew the lease, and others wait to be looked at.
+        locked = await transaction.lock(run_id, wait=False)
         if locked is None or locked.lease_expire_at is None or locked.lease_expire_at >= locked.now:
             return None
         if locked.status not in (Status.PENDING, Status.RUNNING):

@@ -33,7 +33,7 @@ async def start_run(store: RunStore, doorbell: Doorbell, request: StartRun) -> R
         await transaction.change_control(run.pk, **control)
         return await transaction.run_by_pk(run.pk)
 
-    return rung(doorbell, await store.transact(work))
+    return rung(doorbell, await store.transact(work, of_run=request.run_id))
 
 
 async def renew_run_lease(store: RunStore, request: RenewRunLease) -> dt.datetime:
@@ -46,7 +46,7 @@ async def renew_run_lease(store: RunStore, request: RenewRunLease) -> dt.datetim
         await transaction.change_control(run.pk, lease_us=lease_us, lease_expire_at=until)
         return until
 
-    return await store.transact(work)
+    return await store.transact(work, of_run=request.run_id)
 
 
 async def record_feedback(store: RunStore, request: RecordFeedback) -> RunRecord:
@@ -59,7 +59,7 @@ async def record_feedback(store: RunStore, request: RecordFeedback) -> RunRecord
         await transaction.change_run(run.pk, feedback=request.feedback or None, updated_at=run.now)
         return await transaction.run_by_pk(run.pk)
 
-    return await store.transact(work)
+    return await store.transact(work, of_run=request.run_id)
 
 
 def rung(doorbell: Doorbell, run: RunRecord) -> RunRecord:

@@ -9,7 +9,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 from common.database.engine import Database
 from common.database.migration.fit import contradictions
 from common.database.migration.found import FoundTable, find_tables
-from common.database.migration.schema import RECORDS, Schema, has_table
+from common.database.migration.schema import RECORDS, Schema, has_table, packet_bytes
 
 FLYWAY_TABLE = "flyway_schema_history"
 _NEEDED_FLYWAY = frozenset({10, 11})
@@ -34,6 +34,10 @@ async def make_plan(
             "(or take over its tables with --take-over)"
         )
         return plan
+    if not database.is_sqlite and (packet := await packet_bytes(connection)) < schema.statement_bytes:
+        plan.problems.append(
+            f"the server's max_allowed_packet is {packet}; needed are {schema.statement_bytes} bytes"
+        )
     for tables in (RECORDS, schema.tables):
         found = await find_tables(database, connection, list(tables.tables))
         _compare(plan, tables, found, database.dialect)

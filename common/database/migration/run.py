@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from common.database.engine import Database
+from common.database.engine import LOCK_WAIT_SECONDS, Database
 from common.database.migration.clock import newest_row_ahead
 from common.database.migration.plan import Plan, make_plan
 from common.database.migration.schema import Schema, stored_version, version_record
@@ -54,7 +54,7 @@ async def check(
         newest, now = await newest_row_ahead(database, connection, schema, zone, plan)
         return plan, newest, now
 
-    plan, newest, now = await database.read(look)
+    plan, newest, now = await database.read(look, unhurried=True)
     steps = [description for description, _ in plan.steps]
     if not plan.problems and not steps and await stored_version(database, schema) != schema.version:
         steps.append(f"record version {schema.version}")
@@ -88,7 +88,7 @@ async def migrate(
             )
         )
 
-    await database.write(carry_out if database.is_sqlite else _alone(carry_out))
+    await database.write(carry_out if database.is_sqlite else _alone(carry_out), unhurried=True)
     return True
 
 
@@ -98,6 +98,8 @@ def _alone(
     """`work` under a lock of the server: of two that start at once, the second finds the work done."""
 
     async def locked(connection: AsyncConnection) -> None:
+        # A table that is in use is waited for: elsewhere a statement gives up after seconds.
+        await connection.exec_driver_sql(f"SET lock_wait_timeout = {_LOCK_SECONDS}")
         got = await connection.exec_driver_sql("SELECT GET_LOCK('sba_migrate', %s)", (_LOCK_SECONDS,))
         if got.scalar_one() != 1:
             raise MigrationProblemError([f"another migration has run for more than {_LOCK_SECONDS} s"])
@@ -105,5 +107,6 @@ def _alone(
             await work(connection)
         finally:
             await connection.exec_driver_sql("DO RELEASE_LOCK('sba_migrate')")
+            await connection.exec_driver_sql(f"SET lock_wait_timeout = {LOCK_WAIT_SECONDS}")
 
     return locked
