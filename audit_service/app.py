@@ -13,8 +13,8 @@ from superbizagent.audit.v1.audit_service_pb2_grpc import add_AuditServiceServic
 
 SERVICE_NAME = "superbizagent.audit.v1.AuditService"
 
-_MOST_SHARING_A_COMMIT = 250  # one statement of each kind
-_MOST_WAITING = 5_000  # some 5 MB, and far less than a second of commits
+_MOST_SHARING_A_COMMIT = 500  # tool calls: two statements of each kind
+_MOST_WAITING = 10_000  # tool calls: some 10 MB, and a second or two of commits
 
 
 def audit_service(settings: Settings) -> ServedService:
@@ -23,9 +23,9 @@ def audit_service(settings: Settings) -> ServedService:
     records = RecordStore(database, settings.database_time_zone)
     rows = ReadStore(database, settings.database_time_zone)
     commits = GroupCommitter(
-        records.record_batch, max_batch=_MOST_SHARING_A_COMMIT, max_waiting=_MOST_WAITING
+        records.record_batches, max_batch=_MOST_SHARING_A_COMMIT, max_waiting=_MOST_WAITING, size=len
     )
-    servicer = AuditServicer(Gate(settings.allowed_tools), commits, records, rows, DroppedValues())
+    servicer = AuditServicer(Gate(settings.allowed_tools), commits, rows, DroppedValues())
 
     async def ready() -> None:
         # A newcomer's SQLite file is migrated by itself; a database that others use is not touched unasked.

@@ -7,11 +7,9 @@ from audit_service.inputs import (
     SearchToolInvocationsInput,
     SummarizeToolInvocationsInput,
 )
-from audit_service.model import Conflict, NewInvocation, Recorded
 from audit_service.projection import DroppedValues
-from audit_service.store import ReadStore, RecordStore
+from audit_service.store import ReadStore
 from common.gate import Gate
-from common.group_commit import GroupCommitter
 from common.server import Context
 from superbizagent.audit.v1 import audit_service_pb2 as pb
 from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceServicer
@@ -23,14 +21,12 @@ class AuditServicer(AuditServiceServicer):
     def __init__(
         self,
         gate: Gate,
-        commits: GroupCommitter[NewInvocation, Recorded | Conflict],
-        batches: RecordStore,
+        commits: usecases.Commits,
         rows: ReadStore,
         dropped: DroppedValues,
     ) -> None:
         self._gate = gate
         self._commits = commits
-        self._batches = batches
         self._rows = rows
         self._dropped = dropped
 
@@ -45,9 +41,9 @@ class AuditServicer(AuditServiceServicer):
     async def BatchRecordToolInvocations(
         self, request: pb.BatchRecordToolInvocationsRequest, context: Context
     ) -> pb.BatchRecordToolInvocationsResponse:
-        """Store many tool calls, each judged alone. They share a commit already and need no committer."""
+        """Store many tool calls, each judged alone."""
         items = mapping.batch_from_proto(self._gate, request)
-        results = await usecases.record_invocations(self._batches, items)
+        results = await usecases.record_invocations(self._commits, items)
         return mapping.results_to_proto(results)
 
     async def ListByRun(self, request: pb.ListByRunRequest, context: Context) -> pb.ListByRunResponse:

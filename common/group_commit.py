@@ -20,10 +20,10 @@ _ALONE_AT_ONCE = 4  # items of a failed batch that are tried alone at the same t
 
 
 class GroupCommitter(Generic[Item, Result]):
-    """Commits items in batches of at most `max_batch`; at most `max_waiting` wait for their batch.
+    """Commits items in batches of at most `max_batch`; no more are taken once `max_waiting` wait.
 
     `commit_batch` stores items for good and returns their results in the same order, or stores nothing and
-    raises.
+    raises. Both limits count what `size` says of an item; an item that is larger than a batch has its own.
     """
 
     def __init__(
@@ -32,20 +32,23 @@ class GroupCommitter(Generic[Item, Result]):
         *,
         max_batch: int,
         max_waiting: int,
+        size: Callable[[Item], int] = lambda _: 1,
     ) -> None:
         self._commit_batch = commit_batch
         self._max_batch = max_batch
         self._max_waiting = max_waiting
+        self._size = size
         self._queue: deque[_Entry[Item, Result]] = deque()
         self._committing: asyncio.Task[None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
         self._alone_slots = asyncio.Semaphore(_ALONE_AT_ONCE)
+        self._waiting = 0
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """How many items are not in a commit yet, or are tried alone."""
-        return len(self._queue) + len(self._alone)
+        """The size of all items that are not in a commit yet, or are tried alone."""
+        return self._waiting
 
     async def submit(self, item: Item) -> Result:
         """Commit `item` and return its result. Raises OVERLOADED, DRAINING, or what its commit raised.
@@ -58,6 +61,7 @@ class GroupCommitter(Generic[Item, Result]):
             raise Refusal(ErrorReason.ERROR_REASON_OVERLOADED, retry_after=_RETRY_AFTER_SECONDS)
         entry = _Entry[Item, Result](item)
         self._queue.append(entry)
+        self._waiting += self._size(item)
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit_queue())
         return await entry.answer
@@ -71,10 +75,18 @@ class GroupCommitter(Generic[Item, Result]):
     async def _commit_queue(self) -> None:
         try:
             while self._queue:
-                size = min(len(self._queue), self._max_batch)
-                await self._settle([self._queue.popleft() for _ in range(size)])
+                await self._settle(self._next_batch())
         finally:
             self._committing = None
+
+    def _next_batch(self) -> "list[_Entry[Item, Result]]":
+        batch = [self._queue.popleft()]
+        left = self._max_batch - self._size(batch[0].item)
+        while self._queue and self._size(self._queue[0].item) <= left:
+            batch.append(self._queue.popleft())
+            left -= self._size(batch[-1].item)
+        self._waiting -= sum(self._size(entry.item) for entry in batch)
+        return batch
 
     async def _settle(self, batch: "list[_Entry[Item, Result]]") -> None:
         try:
@@ -91,6 +103,7 @@ class GroupCommitter(Generic[Item, Result]):
     def _try_alone(self, batch: "list[_Entry[Item, Result]]") -> None:
         # One bad item must fail alone; in tasks, so that one that waits for a lock holds up no other batch.
         for entry in batch:
+            self._waiting += self._size(entry.item)
             task = asyncio.create_task(self._settle_alone(entry))
             self._alone.add(task)
             task.add_done_callback(self._alone.discard)
@@ -98,6 +111,7 @@ class GroupCommitter(Generic[Item, Result]):
     async def _settle_alone(self, entry: "_Entry[Item, Result]") -> None:
         async with self._alone_slots:
             await self._settle([entry])
+        self._waiting -= self._size(entry.item)
 
 
 class _Entry(Generic[Item, Result]):

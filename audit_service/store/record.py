@@ -8,7 +8,7 @@ read back, because only then is it known which batch owns a key and with what co
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Insert, String, and_, bindparam, literal_column, select
@@ -67,6 +67,13 @@ class RecordStore:
             "1" if database.is_sqlite else "@@SESSION.auto_increment_increment"
         )
         self._clock_and_step = select(database.now(), step)
+
+    async def record_batches(
+        self, batches: Sequence[Sequence[NewInvocation]]
+    ) -> list[list[Recorded | Conflict]]:
+        """Store the batches of several callers in one commit, as if they had come one after the other."""
+        outcomes = iter(await self.record_batch(list(chain.from_iterable(batches))))
+        return [list(islice(outcomes, len(batch))) for batch in batches]
 
     async def record_batch(self, batch: Sequence[NewInvocation]) -> list[Recorded | Conflict]:
         """Store what is new in `batch`, commit, and say for each item, in order, what became of it."""

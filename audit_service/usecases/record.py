@@ -10,32 +10,26 @@ from common.fingerprint import fingerprint
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
 
-class OneByOne(Protocol):
-    """Commits a tool call, together with whoever commits at the same time."""
+class Commits(Protocol):
+    """Commits tool calls, together with whoever commits at the same time; they stay in their order."""
 
-    async def submit(self, item: NewInvocation, /) -> Recorded | Conflict: ...
-
-
-class Batches(Protocol):
-    """Commits a batch of tool calls."""
-
-    async def record_batch(self, batch: Sequence[NewInvocation], /) -> Sequence[Recorded | Conflict]: ...
+    async def submit(self, item: Sequence[NewInvocation], /) -> Sequence[Recorded | Conflict]: ...
 
 
-async def record_invocation(commits: OneByOne, given: ToolInvocationInput) -> Recorded:
+async def record_invocation(commits: Commits, given: ToolInvocationInput) -> Recorded:
     """Store one tool call. Raises TOOL_CALL_CONFLICT."""
-    outcome = await commits.submit(_new(given))
+    (outcome,) = await commits.submit([_new(given)])
     if isinstance(outcome, Conflict):
         raise _refusal(outcome, "invocation.tool_call_id")
     return outcome
 
 
 async def record_invocations(
-    store: Batches, items: Sequence[ToolInvocationInput | Refusal]
+    commits: Commits, items: Sequence[ToolInvocationInput | Refusal]
 ) -> list[Recorded | Refusal]:
     """Store those items that passed the gate; the results are in the order of all items."""
     new = [_new(item) for item in items if isinstance(item, ToolInvocationInput)]
-    outcomes = iter(await store.record_batch(new) if new else ())
+    outcomes = iter(await commits.submit(new) if new else ())
     results: list[Recorded | Refusal] = []
     for item in items:
         outcome = item if isinstance(item, Refusal) else next(outcomes)

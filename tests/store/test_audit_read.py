@@ -1,31 +1,24 @@
 """Reading rows, new ones and such as an older application wrote, on a real database."""
 
 import datetime as dt
-import json
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from audit_service.model import SearchFilter
 from audit_service.projection import RawRow
 from audit_service.store import ReadStore, RecordStore
 from common.database import Database
-from tests.support.audit import UTC, audit_database, new, new_run_id, old_rows
+from tests.support.audit import UTC, audit_database, new, old_rows_in
 
 FIRST, LAST = 0, 2**63 - 1
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> Any:
-    async with audit_database(tmp_path / "audit.db") as opened:
+async def database(database_url: str) -> AsyncIterator[Database]:
+    async with audit_database(database_url) as opened:
         yield opened
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "audit.db"
 
 
 @pytest.fixture
@@ -41,28 +34,28 @@ def ids(found: list[RawRow]) -> list[int]:
     return [row.id for row in found]
 
 
-async def test_rows_of_a_run_are_exact_and_ascending(rows: ReadStore, path: Path) -> None:
-    old_rows(path, *({"run_id": run} for run in ("Run1", "RUN1", "Run1", "Run10", "Run1")))
+async def test_rows_of_a_run_are_exact_and_ascending(rows: ReadStore, database: Database) -> None:
+    await old_rows_in(database, *({"run_id": run} for run in ("Run1", "RUN1", "Run1", "Run10", "Run1")))
     assert ids(await rows.rows_of_run("Run1", None, after_id=FIRST, limit=10)) == [1, 3, 5]
     assert ids(await rows.rows_of_run("Run1", None, after_id=1, limit=1)) == [3]
 
 
-async def test_with_a_session_only_its_rows_of_the_run_come(rows: ReadStore, path: Path) -> None:
-    old_rows(
-        path, {"run_id": "r", "session_id": "S"}, {"run_id": "r", "session_id": "s"}, {"session_id": "s"}
+async def test_with_a_session_only_its_rows_of_the_run_come(rows: ReadStore, database: Database) -> None:
+    await old_rows_in(
+        database, {"run_id": "r", "session_id": "S"}, {"run_id": "r", "session_id": "s"}, {"session_id": "s"}
     )
     assert ids(await rows.rows_of_run("r", "s", after_id=FIRST, limit=10)) == [2]
 
 
-async def test_newest_rows_of_a_session_come_first(rows: ReadStore, path: Path) -> None:
-    old_rows(path, *({"session_id": one} for one in "abaa"))
+async def test_newest_rows_of_a_session_come_first(rows: ReadStore, database: Database) -> None:
+    await old_rows_in(database, *({"session_id": one} for one in "abaa"))
     assert ids(await rows.newest_rows("session_id", "a", before_id=LAST, limit=2)) == [4, 3]
     assert ids(await rows.newest_rows("session_id", "a", before_id=3, limit=2)) == [1]
 
 
-async def test_a_search_filters_inside_of_its_window(rows: ReadStore, path: Path) -> None:
-    old_rows(
-        path,
+async def test_a_search_filters_inside_of_its_window(rows: ReadStore, database: Database) -> None:
+    await old_rows_in(
+        database,
         {"tool_name": "a", "success": 1, "retrieval_layer": "L0"},
         {"tool_name": "a", "success": 0, "retrieval_layer": "L0"},
         {"tool_name": "a", "success": None, "retrieval_layer": "L1"},
@@ -80,8 +73,8 @@ async def test_a_search_filters_inside_of_its_window(rows: ReadStore, path: Path
     assert ids(await rows.search(wanted(tool_name="a"), before_id=3, floor_id=2, limit=10)) == [2]
 
 
-async def test_times_are_from_start_to_before_end(rows: ReadStore, path: Path) -> None:
-    old_rows(path, *({"created_at": f"2026-01-01 00:00:0{second}.000000"} for second in (1, 2, 3)))
+async def test_times_are_from_start_to_before_end(rows: ReadStore, database: Database) -> None:
+    await old_rows_in(database, *({"created_at": f"2026-01-01 00:00:0{s}.000000"} for s in (1, 2, 3)))
 
     async def found(start: float | None, end: float | None) -> list[int]:
         zero = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -96,16 +89,16 @@ async def test_times_are_from_start_to_before_end(rows: ReadStore, path: Path) -
     assert await found(2, 2) == []
 
 
-async def test_the_floor_of_a_window_is_its_last_row(rows: ReadStore, path: Path) -> None:
-    old_rows(path, *({"session_id": one} for one in "aabaa"))
+async def test_the_floor_of_a_window_is_its_last_row(rows: ReadStore, database: Database) -> None:
+    await old_rows_in(database, *({"session_id": one} for one in "aabaa"))
     assert await rows.window_floor(wanted(session_id="a"), before_id=LAST, rows=3) == 2
     assert await rows.window_floor(wanted(session_id="a"), before_id=LAST, rows=4) == 1
     assert await rows.window_floor(wanted(session_id="a"), before_id=LAST, rows=5) is None
 
 
-async def test_rows_read_in_the_zone_of_the_database(database: Database, path: Path) -> None:
+async def test_rows_read_in_the_zone_of_the_database(database: Database) -> None:
     zone = dt.timezone(dt.timedelta(hours=8))
-    old_rows(path, {"run_id": "r", "created_at": "2026-01-01 08:00:00.000000"})
+    await old_rows_in(database, {"run_id": "r", "created_at": "2026-01-01 08:00:00.000000"})
     rows = ReadStore(database, zone)
     (row,) = await rows.rows_of_run("r", None, after_id=FIRST, limit=1)
     midnight = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -121,58 +114,3 @@ async def test_a_recorded_time_reads_back_as_it_was_answered_in_any_zone(databas
     (again,) = await RecordStore(database, zone).record_batch([item])
     (row,) = await ReadStore(database, zone).rows_of_run(item.given.run_id, None, after_id=FIRST, limit=1)
     assert getattr(recorded, "create_time", None) == getattr(again, "create_time", None) == row.created_at
-
-
-async def test_what_an_old_row_holds_is_read_short_and_never_fails_the_read(
-    rows: ReadStore, path: Path
-) -> None:
-    long = json.dumps({"tool_call_id": "call_1", "sql": "x" * 10**6})
-    short = json.dumps({"tool_call_id": "call_1", "sql": "x" * 10**4})
-    old_rows(
-        path,
-        {"run_id": "r", "input_params": long, "error_message": "x" * 10**6, "created_at": "yesterday"},
-        {"run_id": "r", "input_params": short, "step_id": "no", "success": "no", "created_at": 17},
-    )
-    first, second = await rows.rows_of_run("r", None, after_id=FIRST, limit=10)
-    assert (first.input_params, len(str(first.error_message)), first.created_at) == ("", 65, "")
-    assert (second.input_params, second.step_id, second.created_at) == (short, "no", "")
-
-
-@pytest.mark.parametrize("method", ["rows_of_run", "newest_rows", "search"])
-async def test_the_preview_is_never_fetched_and_each_read_goes_by_its_index(
-    database: Database, rows: ReadStore, path: Path, method: str
-) -> None:
-    old_rows(path, *({"run_id": new_run_id()} for _ in range(50)))
-    seen: list[tuple[str, Any]] = []
-
-    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        seen.append((statement, parameters))
-
-    event.listen(database._engine.sync_engine, "before_cursor_execute", note)
-    if method == "rows_of_run":
-        await rows.rows_of_run("r", "s", after_id=FIRST, limit=10)
-    elif method == "newest_rows":
-        await rows.newest_rows("session_id", "s", before_id=LAST, limit=10)
-    else:
-        everything = SearchFilter("s", "t", "L0", success=True, start_time=None, end_time=None)
-        await rows.window_floor(everything, before_id=LAST, rows=10)
-        await rows.search(everything, before_id=LAST, floor_id=0, limit=10)
-    index = "idx_tool_invocation_run_id" if method == "rows_of_run" else "idx_session_id"
-    event.remove(database._engine.sync_engine, "before_cursor_execute", note)
-    for statement, parameters in seen:
-        assert "output_preview" not in statement
-
-        async def explain(connection: Any, text: str = statement, values: Any = parameters) -> str:
-            plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)
-            return " ".join(row[3] for row in plan)
-
-        assert await database.read(explain) in (
-            f"SEARCH tool_invocation USING INDEX {index} ({index_terms(index, method)})",
-            f"SEARCH tool_invocation USING COVERING INDEX {index} ({index_terms(index, 'floor')})",
-        )
-
-
-def index_terms(index: str, read: str) -> str:
-    if index == "idx_tool_invocation_run_id":
-        return "run_id=? AND id>?"
-    return "session_id=? AND rowid>? AND rowid<?" if read == "search" else "session_id=? AND rowid<?"

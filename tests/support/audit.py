@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from audit_service.app import audit_server
 from audit_service.inputs import ToolInvocationInput
@@ -30,6 +32,13 @@ from tests.support.run_server import ROOT, START_SECONDS, serving
 
 SESSION = "sess-1"
 UTC = dt.UTC
+OLD_ROW = {
+    "session_id": SESSION,
+    "tool_name": "query_logs",
+    "input_params": "{}",
+    "created_at": "2024-05-06 07:08:09.000000",
+}
+"""What a row of an older application needs at least."""
 
 
 def new_run_id() -> str:
@@ -87,15 +96,9 @@ def sql(path: Path, statement: str, *values: Any) -> list[Any]:
 
 def old_rows(path: Path, *given: dict[str, Any]) -> None:
     """Insert rows as an older application may have written them."""
-    default = {
-        "session_id": SESSION,
-        "tool_name": "query_logs",
-        "input_params": "{}",
-        "created_at": "2024-05-06 07:08:09.000000",
-    }
     with opened(path) as connection:
         for row in given:
-            full = default | row
+            full = OLD_ROW | row
             names, marks = ", ".join(full), ", ".join("?" * len(full))
             connection.execute(
                 f"INSERT INTO tool_invocation ({names}) VALUES ({marks})",  # noqa: S608
@@ -103,10 +106,28 @@ def old_rows(path: Path, *given: dict[str, Any]) -> None:
             )
 
 
+async def query(database: Database, statement: str, **values: Any) -> list[Any]:
+    """Run one statement on any engine, committed; its rows as they are stored."""
+
+    async def work(connection: AsyncConnection) -> list[Any]:
+        found = await connection.execute(text(statement), values)
+        return list(found.mappings()) if found.returns_rows else []
+
+    return await database.write(work)
+
+
+async def old_rows_in(database: Database, *given: dict[str, Any]) -> None:
+    """Insert rows on any engine as an older application may have written them."""
+    for row in given:
+        full = OLD_ROW | row
+        names, marks = ", ".join(full), ", ".join(f":{name}" for name in full)
+        await query(database, f"INSERT INTO tool_invocation ({names}) VALUES ({marks})", **full)  # noqa: S608
+
+
 @contextlib.asynccontextmanager
-async def audit_database(path: Path) -> AsyncIterator[Database]:
+async def audit_database(url: str, pool_size: int = 10) -> AsyncIterator[Database]:
     """A migrated database, closed at the end."""
-    database = Database(f"sqlite+aiosqlite:///{path}")
+    database = Database(url, pool_size)
     try:
         await migrate(database, AUDIT_SCHEMA)
         yield database

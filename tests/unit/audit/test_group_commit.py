@@ -75,6 +75,23 @@ async def test_a_batch_is_never_larger_than_its_limit_and_keeps_the_order_of_arr
     assert store.begun == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
+async def test_limits_count_sizes_and_an_item_larger_than_a_batch_has_its_own() -> None:
+    store = Store()
+    commits = GroupCommitter(store.commit, max_batch=10, max_waiting=25, size=lambda item: item)
+    await asyncio.gather(*(commits.submit(item) for item in (4, 5, 3, 12, 1)))
+    assert store.begun == [[4, 5], [3], [12], [1]]
+    assert commits.waiting == 0
+    store.open.clear()
+    first = asyncio.create_task(commits.submit(9))
+    await until(lambda: [9] in store.begun)
+    others = [asyncio.create_task(commits.submit(item)) for item in (20, 5)]
+    await until(lambda: commits.waiting == 25)
+    with pytest.raises(Refusal):
+        await commits.submit(1)
+    store.open.set()
+    assert await asyncio.gather(first, *others) == [18, 40, 10]
+
+
 async def test_beyond_the_waiting_limit_calls_are_refused_with_a_time_to_retry() -> None:
     store = Store()
     store.open.clear()
