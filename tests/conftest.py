@@ -11,7 +11,7 @@ from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.support.run_server import RunProcess, RunServer, run_as_process, run_in_process
 
 # How long one example takes says nothing on a shared machine; pytest's own time limit is the bound.
-hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.register_profile("tests", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("tests")
 
 StartRunServer = Callable[..., Awaitable[RunServer]]

@@ -100,7 +100,7 @@ def _call(stub: RunServiceStub, run_id: str, step: tuple[Any, ...]) -> Any:
             return finish_run(stub, run_id, outcome_, step_count=steps)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEPS, max_size=12))
 async def test_on_any_walk_answers_status_and_log_are_those_of_the_model(
     runs: RunServiceStub, steps: list[tuple[Any, ...]]

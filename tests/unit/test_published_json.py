@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from superbizagent_contract import JsonRuleError, limits, parse_published_json
@@ -210,6 +210,7 @@ def test_whatever_is_accepted_comes_back_equal_in_value(text: str) -> None:
     _accepted_only_if_equal(text)
 
 
+@settings(max_examples=200)
 @given(st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,4})?", fullmatch=True))
 def test_a_number_is_accepted_if_and_only_if_it_comes_back(literal: str) -> None:
     if not _accepted_only_if_equal(f'{{"a":{literal}}}'):
