@@ -125,8 +125,9 @@ class _Taker:
     def flag(self, place: str, value: object) -> bool | None:
         if value is None:
             return None
-        if isinstance(value, int) and value in (0, 1):  # drivers give booleans as numbers
-            return bool(value)
+        # Drivers give booleans as numbers, and those of a BIT column as a byte.
+        if isinstance(value, int | bytes) and value in (0, 1, b"\0", b"\1"):
+            return value in (1, b"\1")
         self._drop(place)
         return None
 

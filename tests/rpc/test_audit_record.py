@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
+from audit_service import app
 from superbizagent.audit.v1 import audit_service_pb2 as pb
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 from tests.support.audit import (
@@ -84,6 +85,16 @@ async def test_calls_that_overlap_are_all_stored_once(audit: AuditServer) -> Non
     replies = await asyncio.gather(*(audit.stub.RecordToolInvocation(one) for one in requests * 5))
     assert sorted(reply.id for reply in replies if not reply.duplicate) == list(range(1, 61))
     assert audit.sql("SELECT COUNT(*) FROM tool_invocation")[0][0] == 60
+
+
+async def test_with_too_much_waiting_a_write_is_told_when_to_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_MOST_WAITING", 0)
+    async with audit_in_process(tmp_path / "audit.db") as audit:
+        error = await refused(audit.stub.RecordToolInvocation(record_request()))
+    assert error.summary == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert error.retry_seconds == 0.5
 
 
 async def test_a_batch_answers_each_item_in_the_order_sent(audit: AuditServer) -> None:

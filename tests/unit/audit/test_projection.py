@@ -115,7 +115,14 @@ def test_a_name_outside_its_grammar_or_of_the_shape_of_a_credential_is_dropped(
     assert dropped_places(**{field: value}) == {field: 1}
 
 
-@pytest.mark.parametrize("value", [2, -1, "true", "", 1.0, 0.5])
+@pytest.mark.parametrize(
+    ("value", "read"), [(0, False), (1, True), (True, True), (b"\0", False), (b"\1", True)]
+)
+def test_a_switch_is_read_in_every_form_that_a_driver_gives_it(value: Any, read: bool) -> None:
+    assert projected(success=value).success is read
+
+
+@pytest.mark.parametrize("value", [2, -1, "true", "", 1.0, 0.5, b"", b"\2", b"1"])
 def test_a_switch_that_is_neither_0_nor_1_is_dropped(value: Any) -> None:
     found = projected(success=value, is_truncated=value)
     assert (found.success, found.is_truncated) == (None, None)
