@@ -47,14 +47,14 @@ class Outbox(Generic[ItemT]):
     def __init__(
         self,
         deliver: Callable[[Sequence[ItemT]], Awaitable[Verdict[ItemT]]],
-        losses: Losses,
+        losses: Losses[ItemT],
         options: DeliveryOptions,
     ) -> None:
         self._deliver = deliver
         self._losses = losses
         self._options = options
         self._queue: deque[ItemT] = deque()
-        self._in_flight = 0
+        self._in_flight: list[ItemT] = []
         self._closed = False
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = _running_loop()
@@ -63,7 +63,7 @@ class Outbox(Generic[ItemT]):
     @property
     def pending(self) -> int:
         """Items that wait or are on their way."""
-        return len(self._queue) + self._in_flight
+        return len(self._queue) + len(self._in_flight)
 
     def put(self, item: ItemT) -> None:
         """Queue an item, or count it as lost."""
@@ -72,7 +72,7 @@ class Outbox(Generic[ItemT]):
             if not refused:
                 self._queue.append(item)
         if refused:
-            self._losses.add(refused)
+            self._losses.add_items(refused, [item])
         else:
             self._wake()
 
@@ -99,9 +99,9 @@ class Outbox(Generic[ItemT]):
                 worker.cancel()
                 await asyncio.wait({worker})
             with self._lock:
-                left = len(self._queue)
+                left = list(self._queue)
                 self._queue.clear()
-            self._losses.add(CLOSED, left)
+            self._losses.add_items(CLOSED, left)
 
     def _wake(self) -> None:
         running = _running_loop()
@@ -121,8 +121,8 @@ class Outbox(Generic[ItemT]):
 
     def _abandon(self) -> None:
         """What was on its way in a loop that is gone will never be heard of again."""
-        lost, self._in_flight, self._worker = self._in_flight, 0, None
-        self._losses.add(CLOSED, lost)
+        lost, self._in_flight, self._worker = self._in_flight, [], None
+        self._losses.add_items(CLOSED, lost)
 
     def _ensure_worker(self) -> None:
         if self._loop is not None and self._queue and (self._worker is None or self._worker.done()):
@@ -135,14 +135,14 @@ class Outbox(Generic[ItemT]):
                 await self._settle(batch)
         except asyncio.CancelledError:
             # Whether what was on its way got stored is not known.
-            self._losses.add(CLOSED, self._in_flight)
-            self._in_flight = 0
+            self._losses.add_items(CLOSED, self._in_flight)
+            self._in_flight = []
             raise
 
     def _take(self) -> list[ItemT]:
         with self._lock:
             batch = [self._queue.popleft() for _ in range(min(self._options.batch, len(self._queue)))]
-            self._in_flight = len(batch)
+            self._in_flight = batch
         return batch
 
     async def _settle(self, batch: list[ItemT]) -> None:
@@ -159,19 +159,19 @@ class Outbox(Generic[ItemT]):
             elif verdict.reason:
                 pause = backoff.delay(verdict.retry_after)
                 if time.monotonic() + pause > give_up_at:
-                    self._losses.add(verdict.reason, len(verdict.again))
+                    self._losses.add_items(verdict.reason, verdict.again)
                 else:
                     parts.appendleft(verdict.again)
                     await asyncio.sleep(pause)
             elif verdict.again:
                 parts.appendleft(verdict.again)
-            self._in_flight = sum(map(len, parts))
+            self._in_flight = [item for waiting in parts for item in waiting]
 
     async def _attempt(self, part: Sequence[ItemT]) -> Verdict[ItemT]:
         try:
             return await self._deliver(part)
         except Exception:  # noqa: BLE001  # fail-open: a fault in here must not reach the agent, nor stop the rest
-            self._losses.add(CLIENT_FAULT, len(part))
+            self._losses.add_items(CLIENT_FAULT, part)
             return Verdict()
 
 

@@ -2,17 +2,20 @@
 
 The tool's result, or its exception, is decided before anything is reported and comes back as the same object.
 Reporting is a few microseconds of queueing; whether the services answer, refuse or hang makes no difference.
+Only a boundary that keeps canonical invocations waits, for Redis, and never longer than their short deadline:
+what is kept of a call is settled before the agent goes on and before the audit hears of it.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from superbizagent.audit.v1.tool_invocation_pb2 import ToolInvocationInput
-from superbizagent.run.v1.run_event_pb2 import RunEventInput, RunEventType
+from superbizagent.run.v1.run_event_pb2 import RunEventInput
+from superbizagent_client._tool_messages import ToolCall, finished_event, invocation_of, started_event
+from superbizagent_client.canonical import Bodies, CanonicalInvocation, CanonicalInvocations, bodies_of
 from superbizagent_client.delivery import CLIENT_FAULT
 from superbizagent_client.events import EventSender
 from superbizagent_client.outcome import (
@@ -20,30 +23,21 @@ from superbizagent_client.outcome import (
     FAILED,
     TOOL_CANCELLED,
     TOOL_ERROR,
+    ErrorClassifier,
     Findings,
-    admitted,
+    classified,
     count,
     findings_of,
-    now,
     row_id,
     utf8_bytes,
 )
 from superbizagent_client.recorder import AuditRecorder
-from superbizagent_client.tool_call_ids import ToolCallIds, fresh_tool_call_id
+from superbizagent_client.tool_call_ids import ToolCallIds, fresh_tool_call_id, running_tool_call
 from superbizagent_contract import DEFAULT_TOOLS, UNLISTED_TOOL, kinds
 
 ReturnT = TypeVar("ReturnT")
 
-ErrorClassifier = Callable[[BaseException], str | None]
-"""Gives an exception its stable code, such as "QUERY_TIMEOUT"; None: TOOL_ERROR. It must not use the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    tool_name: str
-    tool_call_id: str
-    step_id: int | None
-    request_bytes: int
+_STOPPED = (asyncio.CancelledError, GeneratorExit)
 
 
 class ToolBoundary:
@@ -51,7 +45,7 @@ class ToolBoundary:
 
     `tools` are the names that the services allow; any other call is recorded as `unlisted_tool`, and so is
     one that only the service turns out not to allow. `classify` maps a tool's exception to a stable error
-    code.
+    code. `canonical` keeps what the tools were asked and what they answered, for EvidenceGuard.
     """
 
     def __init__(
@@ -63,6 +57,7 @@ class ToolBoundary:
         events: EventSender,
         tools: Collection[str] = DEFAULT_TOOLS,
         classify: ErrorClassifier | None = None,
+        canonical: CanonicalInvocations | None = None,
     ) -> None:
         if not kinds.IDENTIFIER.admits(session_id):
             raise ValueError(f"session_id: {kinds.IDENTIFIER.rule}")
@@ -76,6 +71,7 @@ class ToolBoundary:
         self._events = events
         self._tools = set(tools)
         self._classify = classify
+        self._canonical = canonical
         self._ids = ToolCallIds()
 
     async def call(
@@ -90,19 +86,24 @@ class ToolBoundary:
     ) -> ReturnT:
         """Run `tool()` and return what it returns, or raise what it raises.
 
-        `request` is what the tool is asked, as text; only its size is taken. `framework_id` is the id that
-        the model's framework gave the call, if it gave one. A call that is tried again is the same call if it
-        comes with the same `attempt_key` (the framework's call object, or turn and index); without one each
-        call is a new one, whatever its `framework_id`.
+        `request` is what the tool is asked, as text; the services get only its size. `framework_id` is the id
+        that the model's framework gave the call, if it gave one. A call that is tried again is the same call
+        if it comes with the same `attempt_key` (the framework's call object, or turn and index); without one
+        each call is a new one, whatever its `framework_id`. The tool finds the id that the call has in its
+        run by `current_tool_call_id()`.
         """
-        begun = self._begin(tool_name, request, framework_id, attempt_key, step_id)
+        call = self._begin(tool_name, request, framework_id, attempt_key, step_id)
         started = time.monotonic()
         try:
-            result = await tool()
+            with running_tool_call(call.tool_call_id if call else None):
+                result = await tool()
         except BaseException as error:
-            self._end(begun, started, partial(self._findings_of_error, error))
+            duration_ms = _since(started)
+            kept = None if isinstance(error, _STOPPED) else partial(Bodies, request)
+            await self._end(call, duration_ms, partial(self._findings_of_error, error), kept)
             raise
-        self._end(begun, started, partial(findings_of, result))
+        duration_ms = _since(started)
+        await self._end(call, duration_ms, partial(findings_of, result), partial(bodies_of, request, result))
         return result
 
     def _begin(
@@ -112,82 +113,64 @@ class ToolBoundary:
         framework_id: str | None,
         attempt_key: Hashable | None,
         step_id: int | None,
-    ) -> _Call | None:
+    ) -> ToolCall | None:
         try:
-            call = _Call(
+            call = ToolCall(
+                session_id=self._session_id,
+                run_id=self._run_id,
                 tool_name=tool_name if tool_name in self._tools else UNLISTED_TOOL,
                 tool_call_id=self._ids.assign(framework_id, attempt_key),
                 step_id=row_id(step_id),
                 request_bytes=utf8_bytes(request),
             )
-            started = self._event(call, RunEventType.RUN_EVENT_TYPE_TOOL_STARTED)
-            self._events.send(started, self._replace_event)
+            self._events.send(started_event(call), self._replace_event)
         except Exception:  # noqa: BLE001  # fail-open: no fault in here may keep the tool from running
             return None
         return call
 
-    def _end(self, call: _Call | None, started: float, findings: Callable[[], Findings]) -> None:
-        duration_ms = count(int((time.monotonic() - started) * 1000))
+    async def _end(
+        self,
+        call: ToolCall | None,
+        duration_ms: int | None,
+        findings: Callable[[], Findings],
+        bodies: Callable[[], Bodies] | None,
+    ) -> None:
         if call is None:
             self._recorder.lose(CLIENT_FAULT)
             return
         try:
             found = findings()
-            finished = self._event(call, RunEventType.RUN_EVENT_TYPE_TOOL_FINISHED, found, duration_ms)
-            self._events.send(finished, self._replace_event)
-            self._recorder.record(self._invocation(call, found, duration_ms), self._replace_invocation)
         except Exception:  # noqa: BLE001  # fail-open: the result is decided, no fault in here may change it
+            self._recorder.lose(CLIENT_FAULT)
+            return
+        try:
+            if self._canonical is not None and bodies is not None:
+                await self._keep(self._canonical, call, found, bodies)
+        finally:  # also when the agent's task is cancelled meanwhile: the tool did come back
+            self._report(call, found, duration_ms)
+
+    async def _keep(
+        self, canonical: CanonicalInvocations, call: ToolCall, found: Findings, bodies: Callable[[], Bodies]
+    ) -> None:
+        try:
+            invocation = CanonicalInvocation(
+                call.session_id, call.run_id, call.tool_call_id, call.tool_name, found, bodies()
+            )
+            await canonical.keep(invocation)
+        except Exception:  # noqa: BLE001  # fail-open, as above
+            canonical.lose(CLIENT_FAULT)
+
+    def _report(self, call: ToolCall, found: Findings, duration_ms: int | None) -> None:
+        try:
+            self._events.send(finished_event(call, found, duration_ms), self._replace_event)
+            self._recorder.record(invocation_of(call, found, duration_ms), self._replace_invocation)
+        except Exception:  # noqa: BLE001  # fail-open, as above
             self._recorder.lose(CLIENT_FAULT)
 
     def _findings_of_error(self, error: BaseException) -> Findings:
-        if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        if isinstance(error, _STOPPED):
             return Findings(CANCELLED, success=False, error_code=TOOL_CANCELLED)
-        code = None
-        if self._classify is not None:
-            try:
-                code = admitted(kinds.CODE, self._classify(error))
-            except Exception:  # noqa: BLE001  # the caller's classifier: without an answer the default code stands
-                code = None
-        return Findings(FAILED, success=False, error_code=code or TOOL_ERROR)
-
-    def _event(
-        self,
-        call: _Call,
-        kind: RunEventType.ValueType,
-        found: Findings | None = None,
-        duration_ms: int | None = None,
-    ) -> RunEventInput:
-        return RunEventInput(
-            type=kind,
-            step_id=call.step_id,
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            status=found.status if found else None,
-            evidence_status=found.evidence_status if found else None,
-            error_code=found.error_code if found else None,
-            duration_ms=duration_ms,
-            result_bytes=found.agent_result_bytes if found else None,
-            occur_time=now(),
-        )
-
-    def _invocation(self, call: _Call, found: Findings, duration_ms: int | None) -> ToolInvocationInput:
-        return ToolInvocationInput(
-            session_id=self._session_id,
-            run_id=self._run_id,
-            tool_name=call.tool_name,
-            tool_call_id=call.tool_call_id,
-            request_bytes=call.request_bytes,
-            status=found.status,
-            step_id=call.step_id,
-            evidence_status=found.evidence_status,
-            agent_result_bytes=found.agent_result_bytes,
-            l0_match_count=found.l0_match_count,
-            l1_match_count=found.l1_match_count,
-            is_truncated=found.is_truncated,
-            duration_ms=duration_ms,
-            success=found.success,
-            error_code=found.error_code,
-        )
+        return Findings(FAILED, success=False, error_code=classified(self._classify, error) or TOOL_ERROR)
 
     def _replace_event(self, event: RunEventInput, reason: str) -> RunEventInput | None:
         if reason != "TOOL_NOT_ALLOWED":
@@ -210,3 +193,7 @@ class ToolBoundary:
         else:
             return None
         return replacement
+
+
+def _since(started: float) -> int | None:
+    return count(int((time.monotonic() - started) * 1000))

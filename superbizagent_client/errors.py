@@ -112,6 +112,14 @@ class RunStateError(ServiceError):
     """FAILED_PRECONDITION: the run is not started, is final (see `status`), or is not managed."""
 
 
+class RunEndedElsewhere(RunStateError):
+    """Somebody else ended the run that is worked on here, perhaps the reaper. `status` is how it ended."""
+
+
+class RunCancelledElsewhere(RunEndedElsewhere):
+    """Somebody else cancelled the run that is worked on here."""
+
+
 class SeqBeyondHeadError(ServiceError):
     """OUT_OF_RANGE: after_seq lies beyond the run's head, which is `last_seq`."""
 
@@ -156,6 +164,13 @@ def service_error(error: grpc.RpcError) -> ServiceError:
     details = _decode(call.trailing_metadata() or ())
     kind = _BY_REASON.get(details.reason) or _BY_CODE.get(call.code(), ServiceError)
     return kind(call.code(), details)
+
+
+def ended_elsewhere(run_id: str, status: str) -> RunEndedElsewhere:
+    """The error of a run that somebody else ended."""
+    kind = RunCancelledElsewhere if status == "CANCELLED" else RunEndedElsewhere
+    details = ErrorDetails(reason="RUN_ALREADY_FINISHED", run_id=run_id, status=status)
+    return kind(grpc.StatusCode.FAILED_PRECONDITION, details)
 
 
 def channel_closed() -> ServiceError:

@@ -20,6 +20,7 @@ from superbizagent_client.delivery import (
     DeliveryCounts,
     DeliveryOptions,
     Losses,
+    LostItem,
 )
 from superbizagent_client.errors import ServiceError
 from superbizagent_contract import kinds
@@ -38,21 +39,32 @@ class EventSender:
 
     `send` never raises, never waits, and may be called from any thread. An event keeps its event_id through
     all repetitions, so a lost acknowledgement never doubles it. An event that is lost leaves the later ones
-    in order.
+    in order. `on_final` is told the status of a run that takes no more events because it is final.
     """
 
     def __init__(
-        self, channel: grpc.aio.Channel, run_id: str, *, options: DeliveryOptions | None = None
+        self,
+        channel: grpc.aio.Channel,
+        run_id: str,
+        *,
+        options: DeliveryOptions | None = None,
+        on_final: Callable[[str], None] | None = None,
     ) -> None:
         if not kinds.RUN_ID.admits(run_id):
             raise ValueError(f"run_id: {kinds.RUN_ID.rule}")
         self._run_id = run_id
         self._options = options or DeliveryOptions()
         self._stub = RunServiceStub(channel)
-        self._losses = Losses(_logger, "Run events", self._options.warning)
+        self._losses: Losses[_Offer] = Losses(
+            _logger,
+            "Run events",
+            self._options.warning,
+            identify=lambda offer: (run_id, offer.message.event_id),
+        )
         self._outbox: Outbox[_Offer] = Outbox(self._deliver, self._losses, self._options)
         self._delivered = 0
         self._final_status = ""
+        self._on_final = on_final
 
     @property
     def final_status(self) -> str:
@@ -63,7 +75,7 @@ class EventSender:
         """Queue a copy of the event, with an event_id if it has none, or count it as lost."""
         try:
             if event.ByteSize() > MAX_ITEM_BYTES:
-                self._losses.add("INVALID_FIELD")
+                self._losses.add_items("INVALID_FIELD", [Offer(event, None)])
                 return
             copy = RunEventInput()
             copy.CopyFrom(event)
@@ -75,6 +87,10 @@ class EventSender:
     def counts(self) -> DeliveryCounts:
         """How many were appended, wait, and were lost, by reason."""
         return DeliveryCounts(self._delivered, self._outbox.pending, self._losses.by_reason())
+
+    def lost_items(self) -> tuple[LostItem, ...]:
+        """Which events were lost: the newest thousand, oldest first."""
+        return self._losses.items()
 
     async def flush(self, timeout: float = 5.0) -> bool:  # noqa: ASYNC109  # a bound on the wait, not a cancel
         """Wait until everything handed in was appended or counted as lost; False if `timeout` came first."""
@@ -102,7 +118,7 @@ class EventSender:
         if answer.transient:
             return Verdict(offers, reason, answer.retry_after)
         if reason == "RUN_ALREADY_FINISHED":
-            self._final_status = answer.status or "UNKNOWN"
+            self._note_final(answer.status or "UNKNOWN")
         # An append is all or nothing, so a batch that was stored and not acknowledged answers OK when it is
         # repeated; only where a single event is to blame is it worth looking for it.
         if answer.code in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS}:
@@ -111,5 +127,10 @@ class EventSender:
             replacement = offers[0].replacement(reason)
             if replacement is not None:
                 return Verdict([replacement])
-        self._losses.add(reason, len(offers))
+        self._losses.add_items(reason, offers)
         return Verdict()
+
+    def _note_final(self, status: str) -> None:
+        self._final_status = status
+        if self._on_final is not None:
+            self._on_final(status)

@@ -1,6 +1,7 @@
 """What a tool call came to, measured and filtered so that every value fits the grammar of the contract."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
@@ -20,6 +21,9 @@ UNKNOWN: Final = "UNKNOWN"
 TOOL_ERROR: Final = "TOOL_ERROR"
 TOOL_CANCELLED: Final = "TOOL_CANCELLED"
 
+ErrorClassifier = Callable[[BaseException], str | None]
+"""Gives an exception its stable code, such as "QUERY_TIMEOUT"; None: the default. It must not use texts."""
+
 _FIRST_SECOND: Final = int(datetime(limits.FIRST_YEAR, 1, 1, tzinfo=UTC).timestamp())
 _END_SECOND: Final = int(datetime(limits.LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp())
 
@@ -28,13 +32,16 @@ _END_SECOND: Final = int(datetime(limits.LAST_YEAR + 1, 1, 1, tzinfo=UTC).timest
 class ToolOutcome(Generic[ResultT]):
     """A tool's result with what the audit should know about it. A tool may as well return a plain value.
 
-    `projection` is what the agent is shown; only its size is taken. Give `agent_result_bytes` instead if the
-    size alone is at hand. A status outside of the grammar is recorded as UNKNOWN, another such code is left
-    out, and a number beyond 2^31-1 stops there: a wrong value here never disturbs the tool.
+    `projection` is what the agent is shown; the services get only its size. Give `agent_result_bytes` instead
+    if the size alone is at hand. `response` is what came back before it was projected; it goes to the
+    canonical invocations, if they are kept, and nowhere else. A status outside of the grammar is recorded as
+    UNKNOWN, another such code is left out, and a number beyond 2^31-1 stops there: a wrong value here never
+    disturbs the tool.
     """
 
     result: ResultT
     projection: str | bytes | None = None
+    response: str | bytes | None = None
     agent_result_bytes: int | None = None
     status: str = READY
     evidence_status: str | None = None
@@ -82,6 +89,16 @@ def _findings_of_outcome(outcome: ToolOutcome[Any]) -> Findings:
         l1_match_count=count(outcome.l1_match_count),
         is_truncated=outcome.is_truncated if isinstance(outcome.is_truncated, bool) else None,
     )
+
+
+def classified(classify: ErrorClassifier | None, error: BaseException) -> str | None:
+    """The code that the caller's classifier gives the error, if it has one that fits the grammar."""
+    if classify is None:
+        return None
+    try:
+        return admitted(kinds.CODE, classify(error))
+    except Exception:  # noqa: BLE001  # the caller's classifier: without an answer the default code stands
+        return None
 
 
 def utf8_bytes(text: str | bytes) -> int:

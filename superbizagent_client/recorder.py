@@ -25,6 +25,7 @@ from superbizagent_client.delivery import (
     DeliveryCounts,
     DeliveryOptions,
     Losses,
+    LostItem,
 )
 from superbizagent_client.errors import ServiceError
 
@@ -68,7 +69,12 @@ class AuditRecorder:
         self._options = options or DeliveryOptions()
         self._channel = channel
         self._connection: _Connection | None = None
-        self._losses = Losses(_logger, "Audit records", self._options.warning)
+        self._losses: Losses[_Offer] = Losses(
+            _logger,
+            "Audit records",
+            self._options.warning,
+            identify=lambda offer: (offer.message.run_id, offer.message.tool_call_id),
+        )
         self._outbox: Outbox[_Offer] = Outbox(self._deliver, self._losses, self._options)
         self._delivered = 0
 
@@ -76,7 +82,7 @@ class AuditRecorder:
         """Queue a copy of the invocation, or count it as lost. It goes at once if nothing is under way."""
         try:
             if invocation.ByteSize() > MAX_ITEM_BYTES:
-                self._losses.add("INVALID_FIELD")
+                self._losses.add_items("INVALID_FIELD", [Offer(invocation, None)])
                 return
             copy = ToolInvocationInput()
             copy.CopyFrom(invocation)
@@ -91,6 +97,10 @@ class AuditRecorder:
     def counts(self) -> DeliveryCounts:
         """How many were recorded, wait, and were lost, by reason."""
         return DeliveryCounts(self._delivered, self._outbox.pending, self._losses.by_reason())
+
+    def lost_items(self) -> tuple[LostItem, ...]:
+        """Which records were lost: the newest thousand, oldest first."""
+        return self._losses.items()
 
     async def flush(self, timeout: float = 5.0) -> bool:  # noqa: ASYNC109  # a bound on the wait, not a cancel
         """Wait until everything handed in was recorded or counted as lost; False if `timeout` came first."""
@@ -126,7 +136,7 @@ class AuditRecorder:
         if isinstance(answer, ServiceError):
             return self._failed(offers, answer)
         if len(answer.results) != len(offers):
-            self._losses.add(CLIENT_FAULT, len(offers))
+            self._losses.add_items(CLIENT_FAULT, offers)
             return Verdict()
         return self._read_results(offers, answer.results)
 
@@ -138,7 +148,7 @@ class AuditRecorder:
             return Verdict(split=True)  # one of them spoils the rest
         if len(offers) == 1 and (replacement := offers[0].replacement(reason)):
             return Verdict([replacement])
-        self._losses.add(reason, len(offers))
+        self._losses.add_items(reason, offers)
         return Verdict()
 
     def _read_results(
@@ -158,7 +168,7 @@ class AuditRecorder:
             elif replacement := offer.replacement(reason):
                 again.append(replacement)
             else:
-                self._losses.add(reason)
+                self._losses.add_items(reason, [offer])
         return Verdict(again, waits_for)
 
 

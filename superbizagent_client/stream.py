@@ -6,18 +6,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import grpc
 
-from superbizagent.run.v1.run_event_pb2 import RunEvent, RunEventType
+from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_service_pb2 import StreamRunEventsRequest, StreamRunEventsResponse
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from superbizagent_client._backoff import Backoff
 from superbizagent_client._calls import was_cancelled
+from superbizagent_client._stream_position import StreamPosition, broken
 from superbizagent_client.errors import (
     BrokenStreamError,
-    ErrorDetails,
+    SeqPurgedError,
     ServiceError,
     channel_closed,
     service_error,
@@ -55,6 +56,10 @@ class RunEventStream:
     and its RUN_FINISHED was delivered (or lies at or before `after_seq`). Transient failures are repaired
     from the last seq that was delivered; the others are raised as ServiceError and end the stream.
 
+    Events behind the position may have been purged. Then SeqPurgedError is raised; with `purged="snapshot"`
+    the stream goes on with the first event that is still there, `skipped` says which are missing, and
+    `on_retry` is told (the SeqPurgedError, and 0 s). What they led to is in the run: read it by GetRun.
+
     Leaving the loop and dropping the stream, `aclose`, `async with` and the cancellation of the reading task
     all cancel the call at once. After a cancelled read (`asyncio.timeout` around it, say) the next one
     resumes. One task reads at a time.
@@ -69,6 +74,7 @@ class RunEventStream:
         after_seq: int = 0,
         options: StreamOptions | None = None,
         on_retry: OnRetry | None = None,
+        purged: Literal["raise", "snapshot"] = "raise",
     ) -> None:
         self._call: _StreamCall | None = None
         self._stub = RunServiceStub(channel)
@@ -76,10 +82,8 @@ class RunEventStream:
         self._options = options or StreamOptions()
         self._on_retry = on_retry
         self._backoff = Backoff(self._options.initial_backoff, self._options.max_backoff)
-        self._last_seq = after_seq
-        self._caught_up = False
-        self._call_caught_up = False
-        self._last_type: RunEventType.ValueType | None = None
+        self._position = StreamPosition(after_seq)
+        self._passes_purged = purged == "snapshot"
         self._faults = 0
         self._failing_since: float | None = None
         self._closed = asyncio.Event()
@@ -87,12 +91,17 @@ class RunEventStream:
     @property
     def last_seq(self) -> int:
         """The last seq that was delivered; give it as `after_seq` to go on in another process."""
-        return self._last_seq
+        return self._position.last_seq
 
     @property
     def caught_up(self) -> bool:
         """True once everything that was stored when a call was accepted has been delivered."""
-        return self._caught_up
+        return self._position.caught_up
+
+    @property
+    def skipped(self) -> tuple[range, ...]:
+        """The seqs that were purged before they could be delivered; empty unless `purged="snapshot"`."""
+        return self._position.skipped
 
     def __aiter__(self) -> Self:
         return self
@@ -115,7 +124,7 @@ class RunEventStream:
             try:
                 message = await self._read()
                 if message is None:
-                    self._check_end()
+                    self._position.check_end()
                     self._close()
                 elif self._accept(message):
                     return message
@@ -152,8 +161,8 @@ class RunEventStream:
 
     def _open_call(self) -> _StreamCall:
         if self._call is None:
-            self._request.after_seq = self._last_seq
-            self._call_caught_up = False
+            self._request.after_seq = self._position.last_seq
+            self._position.call_opened()
             self._call = self._stub.StreamRunEvents(self._request)
         return self._call
 
@@ -164,7 +173,7 @@ class RunEventStream:
             async with asyncio.timeout(self._options.silence):
                 message = await call.read()
         except TimeoutError:
-            raise _broken(grpc.StatusCode.UNAVAILABLE, "STREAM_SILENT") from None
+            raise broken(grpc.StatusCode.UNAVAILABLE, "STREAM_SILENT") from None
         except grpc.RpcError as error:
             raise service_error(error) from None
         except grpc.aio.UsageError:
@@ -179,40 +188,14 @@ class RunEventStream:
             return None
         if not isinstance(message, StreamRunEventsResponse):
             # gRPC hands out None for bytes that do not decode.
-            raise _broken(grpc.StatusCode.DATA_LOSS, "STREAM_UNREADABLE")
+            raise broken(grpc.StatusCode.DATA_LOSS, "STREAM_UNREADABLE")
         return message
 
     def _accept(self, message: StreamRunEventsResponse) -> bool:
-        """Take a message in; False if it tells the caller nothing new."""
-        kind = message.WhichOneof("kind")
-        if kind == "event":
-            return self._accept_event(message.event)
-        if message.last_seq > self._last_seq:
-            # It names a position whose events did not come: believing it would lose them.
-            raise _broken(grpc.StatusCode.DATA_LOSS, "STREAM_GAP")
-        if kind == "caught_up":
-            first, self._caught_up, self._call_caught_up = not self._caught_up, True, True
-            return first
-        if kind == "heartbeat":
+        news = self._position.accept(message)
+        if news and not message.HasField("caught_up"):
             self._progress()
-            return True
-        return False
-
-    def _accept_event(self, event: RunEvent) -> bool:
-        if event.seq <= self._last_seq:
-            return False
-        if event.seq != self._last_seq + 1:
-            raise _broken(grpc.StatusCode.DATA_LOSS, "STREAM_GAP")
-        self._last_seq = event.seq
-        self._last_type = event.type
-        self._progress()
-        return True
-
-    def _check_end(self) -> None:
-        """Believe an OK only where the contract allows one: caught up, and behind RUN_FINISHED."""
-        cut_short = self._last_type not in {None, RunEventType.RUN_EVENT_TYPE_RUN_FINISHED}
-        if cut_short or not self._call_caught_up:
-            raise _broken(grpc.StatusCode.DATA_LOSS, "STREAM_ENDED_EARLY")
+        return news
 
     def _progress(self) -> None:
         self._backoff.reset()
@@ -223,6 +206,9 @@ class RunEventStream:
         """Wait until the call may be opened again, or raise the error."""
         self._drop_call()
         if self._closed.is_set():
+            return
+        if isinstance(error, SeqPurgedError) and self._passes_purged and self._position.skip_purged(error):
+            self._tell(error, 0.0)
             return
         if not error.transient:
             self._faults += 1
@@ -236,9 +222,12 @@ class RunEventStream:
         if limit is not None and now + delay - self._failing_since > limit:
             self._close()
             raise error
+        self._tell(error, delay)
+        await self._pause(delay)
+
+    def _tell(self, error: ServiceError, delay: float) -> None:
         if self._on_retry is not None:
             self._on_retry(error, delay)
-        await self._pause(delay)
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -260,10 +249,6 @@ class _Messages:
         if message is None:
             raise StopAsyncIteration
         return message
-
-
-def _broken(code: grpc.StatusCode, reason: str) -> BrokenStreamError:
-    return BrokenStreamError(code, ErrorDetails(reason=reason))
 
 
 def _is_fault(error: ServiceError) -> bool:

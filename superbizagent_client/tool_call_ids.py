@@ -4,12 +4,32 @@ Frameworks do not promise ids that are unique in a run: some number calls per tu
 hundreds of characters or put a signature in it. Without this rule such calls would be lost from the audit.
 """
 
+import contextlib
 import hashlib
 import threading
 import uuid
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextvars import ContextVar
 
 from superbizagent_contract import kinds
+
+_running: ContextVar[str | None] = ContextVar("superbizagent_tool_call_id", default=None)
+
+
+def current_tool_call_id() -> str | None:
+    """Inside a tool: the id that its call has in the run, to be cited by the answer. None elsewhere."""
+    return _running.get()
+
+
+@contextlib.contextmanager
+def running_tool_call(tool_call_id: str | None) -> Iterator[None]:
+    """While a tool runs."""
+    before = _running.get()
+    _running.set(tool_call_id)
+    try:
+        yield
+    finally:
+        _running.set(before)  # not reset(): the tool may have been closed in another context
 
 
 def fresh_tool_call_id() -> str:

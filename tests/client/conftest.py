@@ -1,5 +1,6 @@
 """Started fakes, a proxy in front of them, and channels that are closed behind each test."""
 
+import contextlib
 import datetime as dt
 import ipaddress
 from collections.abc import AsyncIterator
@@ -41,6 +42,11 @@ class FakeServer:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def runs(self) -> FakeRunService:
+        assert self._fakes[0] is not None
+        return self._fakes[0]
 
     async def start(self) -> None:
         self._server = grpc.aio.server()
@@ -86,21 +92,36 @@ async def proxied(proxy: Proxy) -> AsyncIterator[grpc.aio.Channel]:
 
 @dataclass(frozen=True)
 class TlsServer:
-    """The fakes behind TLS. `ca` is what a client must trust."""
+    """The fakes behind TLS. `ca` is what a client must trust, and what signed the certificate of a client."""
 
     address: str
     ca: bytes
+    key: bytes
 
 
 @pytest.fixture
 async def tls_server(runs: FakeRunService) -> AsyncIterator[TlsServer]:
+    async with _behind_tls(runs, asks_clients=False) as server:
+        yield server
+
+
+@pytest.fixture
+async def mutual_tls_server(runs: FakeRunService) -> AsyncIterator[TlsServer]:
+    async with _behind_tls(runs, asks_clients=True) as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def _behind_tls(runs: FakeRunService, *, asks_clients: bool) -> AsyncIterator[TlsServer]:
     key, certificate = _self_signed()
     server = grpc.aio.server()
     add_RunServiceServicer_to_server(runs, server)
-    credentials = grpc.ssl_server_credentials([(key, certificate)])
+    credentials = grpc.ssl_server_credentials(
+        [(key, certificate)], certificate if asks_clients else None, require_client_auth=asks_clients
+    )
     port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
-    yield TlsServer(f"127.0.0.1:{port}", certificate)
+    yield TlsServer(f"127.0.0.1:{port}", certificate, key)
     await server.stop(None)
 
 

@@ -18,7 +18,7 @@ from superbizagent_client import (
     StreamOptions,
     open_channel,
 )
-from superbizagent_client.channel import is_loopback
+from superbizagent_client._channel_options import is_loopback
 from tests.client.conftest import FakeServer, TlsServer
 from tests.client.fakes import RUN_ID, SESSION_ID, FakeAuditService, FakeRunService, refusing
 from tests.support.waiting import until

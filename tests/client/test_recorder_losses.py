@@ -135,7 +135,9 @@ async def test_losses_are_warned_of_once_without_any_value(
 
 def test_warnings_are_rate_limited_and_leave_no_loss_unsaid(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    losses = Losses(logging.getLogger("superbizagent_client.test"), "Things", 60, clock=lambda: now[0])
+    losses: Losses[object] = Losses(
+        logging.getLogger("superbizagent_client.test"), "Things", 60, clock=lambda: now[0]
+    )
     for second in range(0, 130, 10):
         now[0] = float(second)
         losses.add("QUEUE_FULL", 2)
