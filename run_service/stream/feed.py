@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-import structlog
-
 from common.errors import Refusal, store_unavailable
+from common.log import get_logger
 from run_service.mapping import event_frame
 from run_service.records import EventRecord
 from run_service.stream.ring import Ring
@@ -19,7 +18,7 @@ _FOR_GOOD = frozenset({ErrorReason.ERROR_REASON_RUN_NOT_FOUND, ErrorReason.ERROR
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 1.0, 1.0, 1.0)
 """Waits while the store does not answer. After the last the streams end, so that they may go elsewhere."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RunFeed:
@@ -40,7 +39,8 @@ class RunFeed:
         self._store = store
         self._wanted = head_seq
         self._wake = asyncio.Event()
-        self._news = asyncio.Event()
+        self._awaited = asyncio.Event()
+        self._sleepers: set[asyncio.Future[bool]] = set()
         self._pump = asyncio.create_task(self._run(), name="run-feed")
 
     def reached(self, seq: int) -> None:
@@ -55,17 +55,25 @@ class RunFeed:
 
     async def news(self, seconds: float) -> bool:
         """Sleep until something changes here; False if nothing did for `seconds`."""
-        news = self._news
+        loop = asyncio.get_running_loop()
+        # Future and timer by hand: this is done for every reader of every event, where what asyncio.timeout
+        # does beyond it can be measured.
+        news: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(seconds, _resolve, news, False)
+        self._sleepers.add(news)
+        self._awaited.set()
         try:
-            async with asyncio.timeout(seconds):
-                return await news.wait()
-        except TimeoutError:
-            return False
+            return await news
+        finally:
+            timer.cancel()
+            self._sleepers.discard(news)
 
     def wake_readers(self) -> None:
         """Let every reader look again."""
-        self._news.set()
-        self._news = asyncio.Event()
+        self._awaited.clear()
+        for news in self._sleepers:
+            _resolve(news, True)
+        self._sleepers.clear()
 
     def close(self) -> None:
         """Stop reading. Called when the last reader has left."""
@@ -92,6 +100,9 @@ class RunFeed:
 
     async def _read_on(self) -> None:
         while self.ring.tail < self._wanted:
+            # Pulled by the fastest reader, not pushed by the writers: running ahead of all readers would turn
+            # them out of the ring, and each would read by itself what is read here once.
+            await self._awaited.wait()
             page = await self._store.events(self.pk, self.ring.tail, _PAGE)
             if not page:
                 # A ring is hearsay: a wrong one must neither end the streams nor hide the seqs below it.
@@ -121,3 +132,8 @@ class RunFeed:
     def _fail(self, refusal: Refusal) -> None:
         self.failure = refusal
         self.wake_readers()
+
+
+def _resolve(news: "asyncio.Future[bool]", answer: bool) -> None:
+    if not news.done():
+        news.set_result(answer)

@@ -33,7 +33,7 @@ class EventStreams:
             head_seq = run.head_seq or 0
             await stream.begin()
             if request.after_seq >= head_seq:
-                await stream.send(caught_up_frame(stream.last_seq), stream.last_seq)
+                await stream.send(caught_up_frame(stream.last_seq))
             if is_final(run.status):
                 # Status and head were read in one statement: nothing comes after this head any more.
                 await self._replay(request.run_id, run, stream, until=head_seq)
@@ -57,7 +57,7 @@ class EventStreams:
             elif feed.failure is not None:
                 raise feed.failure.at(stream.last_seq)
             elif not await feed.news(self._heartbeat_seconds):
-                await stream.send(heartbeat_frame(stream.last_seq), stream.last_seq)
+                await stream.send(heartbeat_frame(stream.last_seq))
 
     async def _stored(self, run_id: str, run: RunHead, stream: OpenStream, until: int) -> list[bytes]:
         events = await next_events(self._store, run_id, run.pk, stream.last_seq, head_seq=until, most=_PAGE)
@@ -65,8 +65,9 @@ class EventStreams:
 
     async def _send(self, frames: list[bytes], run: RunHead, stream: OpenStream) -> None:
         """Send frames of the seqs right after the stream's position; caught_up stands where it belongs."""
-        head_seq = run.head_seq or 0
-        for frame in frames:
-            await stream.send(frame, stream.last_seq + 1)
-            if stream.last_seq == head_seq:
-                await stream.send(caught_up_frame(head_seq), head_seq)
+        to_head = (run.head_seq or 0) - stream.last_seq
+        if 0 < to_head <= len(frames):
+            await stream.send_events(frames[:to_head])
+            await stream.send(caught_up_frame(stream.last_seq))
+            frames = frames[to_head:]
+        await stream.send_events(frames)

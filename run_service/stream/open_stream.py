@@ -5,7 +5,7 @@ too long; that costs two assignments a message instead of a timer for each.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -47,11 +47,22 @@ class OpenStream:
         if self._ended_with is not None:
             raise self._refusal(self._ended_with)
 
-    async def send(self, frame: bytes, last_seq: int) -> None:
-        """Write one message. From here on it counts as sent: the transport does not give it back."""
-        self.last_seq = last_seq
+    async def send(self, frame: bytes) -> None:
+        """Write a message that brings no event."""
         self._writing_since = self._loop.time()
         await self._write(frame)
+        self._writing_since = None
+
+    async def send_events(self, frames: Sequence[bytes]) -> None:
+        """Write the events of the seqs right after `last_seq`.
+
+        Each counts as sent when its write begins: the transport does not give it back.
+        """
+        write, time = self._write, self._loop.time
+        for frame in frames:
+            self.last_seq += 1
+            self._writing_since = time()
+            await write(frame)
         self._writing_since = None
 
     def stalled(self, seconds: float) -> bool:

@@ -9,7 +9,7 @@ class Ring:
     A reader that falls out of it loses nothing: it reads the database at its own pace.
     """
 
-    def __init__(self, tail: int, capacity: int = 1024) -> None:
+    def __init__(self, tail: int, capacity: int = 2048) -> None:
         self._frames: list[bytes] = []
         self._capacity = capacity
         self.tail = tail

@@ -181,14 +181,16 @@ async def test_many_subscribers_slow_neither_writes_nor_reads_nor_health(
 ) -> None:
     server = await start_run_server(DB_POOL_SIZE="2")
     run_id = (await running_run(server.stub)).run_id
+    alone = await slowest_call(server, run_id, 10)
     readers = [Reader(server.stub, run_id) for _ in range(300)]
     # While they open, too: they may not take all connections to the database at once.
-    slowest = await slowest_call(server, run_id, 10)
-    assert slowest < 2, slowest
+    opening = await slowest_call(server, run_id, 10)
     await asyncio.gather(*(reader.caught_up() for reader in readers))
     assert len(open_streams(server)) == 300
-    slowest = await slowest_call(server, run_id, 20)
-    assert slowest < 0.5, slowest
+    watched = await slowest_call(server, run_id, 20)
+    # Generous, for machines that do something else beside; a pool that is exhausted takes its three seconds.
+    assert opening < 2.5 + 10 * alone, (alone, opening)
+    assert watched < 0.5 + 10 * alone, (alone, watched)
     for reader in readers:
         reader.cut()
     await until(lambda: not len(open_streams(server)))

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from run_service.doorbell import InProcessDoorbell, Listener
+from run_service.doorbell import InProcessDoorbell, Listener, Missed
 from superbizagent.run.v1 import run_service_pb2 as pb
 from superbizagent.run.v1.run_event_pb2 import RunEventType
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
@@ -45,7 +45,7 @@ class LyingDoorbell(InProcessDoorbell):
 class DeafDoorbell(InProcessDoorbell):
     """Nobody can listen."""
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, missed: Missed) -> None:
         pass
 
 
