@@ -8,7 +8,8 @@ import pytest
 
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.conftest import StartRunProcess, StartRunServer
-from tests.support.run import append, event, finish_run, running_run
+from tests.support.errors import Refused, outcome
+from tests.support.run import append, event, finish_run, get_run, running_run
 from tests.support.run_server import RunServer
 from tests.support.stream import Reader, narrow, open_streams, read_all, stalled_run, stream_tasks
 from tests.support.waiting import until
@@ -137,3 +138,18 @@ async def test_a_killed_server_is_an_error_and_a_new_one_continues_exactly(
         rest = await read_all(stub, run_id, reader.position)
     assert reader.seqs + rest.seqs == list(range(1, 9))
     assert rest.final
+
+
+async def test_a_burst_of_calls_that_meets_the_drain_is_answered_or_refused_never_just_cancelled(
+    start_run_server: StartRunServer,
+) -> None:
+    server = await start_run_server()
+    run_id = (await running_run(server.stub)).run_id
+    calls = [asyncio.create_task(outcome(get_run(server.stub, run_id))) for _ in range(80)]
+    # One answer: the whole burst is in the server's hands, most of it still inside the core of grpc.
+    await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    await drain(server)
+    replies = await asyncio.gather(*calls)
+    refusals = [reply.summary for reply in replies if isinstance(reply, Refused)]
+    assert set(refusals) <= {DRAINING}
+    assert len(refusals) > 10
