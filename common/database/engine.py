@@ -95,6 +95,15 @@ class Database:
             else func.utc_timestamp(literal_column("6"), type_=UtcDateTime())
         )
 
+    def moment(self) -> ColumnElement[Any]:
+        """The same clock at the moment when it is read, and not when its statement began.
+
+        For the time under a lock: the statement that takes it may have waited, while others passed by. Not for
+        conditions: no index helps to find what changes from row to row.
+        """
+        # The session's zone is UTC. Not as a func: SQLAlchemy makes SYSDATE() of it, without fractions.
+        return self.now() if self.is_sqlite else literal_column("SYSDATE(6)", UtcDateTime())
+
     def exactly(self, column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[bool]:
         """`column = value`, by the index and byte for byte whatever the column's collation is."""
         if self.is_sqlite:

@@ -43,7 +43,7 @@ class WriteStatements:
                 diagnosis_run.c.id,
                 diagnosis_run.c.session_id,
                 diagnosis_run.c.status,
-                database.now(),
+                database.moment(),
                 c.head_seq,
                 c.lease_us,
                 c.lease_expire_at,
