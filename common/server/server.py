@@ -132,7 +132,7 @@ class GrpcServer:
         self._streams.end_all()
         self._standard_streams.end_all()
         await self._bounded("calls", end - loop.time(), self._admission.idle())
-        await self._bounded("queue", min(end - loop.time(), LAST_SECONDS), self._admission.quiet())
+        await self._bounded("queue", LAST_SECONDS, self._admission.quiet())
         if self._server is not None:
             await self._server.stop(max(end - loop.time(), LAST_SECONDS))
         await self._bounded("close", CLOSE_SECONDS, *(service.close() for service in self._services))
