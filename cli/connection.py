@@ -1,0 +1,150 @@
+"""How the client commands reach the services: addresses, token, CA, and what their errors say to people."""
+
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import grpc
+
+from cli.errors import NOT_THERE, USAGE, CommandError
+from common.address import Address, parse_address
+from common.settings import PREFIX, Settings
+from superbizagent_client import (
+    AccessDeniedError,
+    InvalidRequestError,
+    RunNotFoundError,
+    ServiceError,
+    open_channel,
+    service_error,
+)
+from superbizagent_contract import kinds
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+CALL_SECONDS: Final = 5.0
+"""For a short call. Its retries are inside, so that a server that is just restarting is met."""
+
+RUN_SERVICE: Final = "RunService"
+AUDIT_SERVICE: Final = "AuditService"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a caller shows who it is, and how it knows the server. Neither is ever shown."""
+
+    token: str | None = None
+    tls_ca: bytes | None = None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "Access":
+        """Read TOKEN and TLS_CA; an empty variable counts as not set."""
+        token = environ.get(f"{PREFIX}TOKEN") or None
+        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+            raise CommandError(f"{PREFIX}TOKEN must be printable ASCII without spaces", USAGE)
+        path = environ.get(f"{PREFIX}TLS_CA")
+        return cls(token, _read_ca(path) if path else None)
+
+
+class Service:
+    """One service at one address, with a channel of its own. Use it as an async context manager."""
+
+    def __init__(self, name: str, address: str, access: Access) -> None:
+        self.name = name
+        self.address = address
+        try:
+            self.channel = open_channel(address, token=access.token, tls_ca=access.tls_ca)
+        except ValueError:
+            raise CommandError(
+                f"{PREFIX}TOKEN is sent to this machine or over TLS only: set {PREFIX}TLS_CA", USAGE
+            ) from None
+
+    async def __aenter__(self) -> "Service":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.channel.close()
+
+    async def ask(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """Make a short call; raise CommandError if it fails."""
+        try:
+            return await method(request, timeout=CALL_SECONDS)
+        except grpc.RpcError as error:
+            failed = service_error(error)
+        raise self.explain(failed)
+
+    def explain(self, error: ServiceError) -> CommandError:
+        """What to tell a person about the error."""
+        where = f"{self.name} at {self.address}"
+        known = " ".join(word for word in (error.code.name, error.reason) if word)
+        if isinstance(error, RunNotFoundError):
+            return CommandError(f"{where} knows no such run", NOT_THERE)
+        if isinstance(error, AccessDeniedError):
+            wanted = "a role that may do this" if error.reason == "ROLE_REQUIRED" else "a valid token"
+            return CommandError(f"{where} wants {wanted}: see {PREFIX}TOKEN", USAGE)
+        if isinstance(error, InvalidRequestError):
+            rules = "; ".join(f"{one.field} {one.rule}" for one in error.violations)
+            return CommandError(f"{where} refused the request: {rules or known}", USAGE)
+        if error.code is grpc.StatusCode.UNIMPLEMENTED:
+            return CommandError(f"{where} is another service or an older one ({known})", NOT_THERE)
+        if error.transient:
+            return CommandError(f"{where} does not answer ({known})", NOT_THERE)
+        return CommandError(f"{where} failed ({error})", NOT_THERE)
+
+
+def service_address(name: str, given: str | None, settings: Settings) -> str:
+    """The address of a service: the option, or else where the settings say that it listens."""
+    option, listen = (
+        ("--run", settings.run_listen) if name == RUN_SERVICE else ("--audit", settings.audit_listen)
+    )
+    address = listen
+    if given is not None:
+        try:
+            address = parse_address(given)
+        except ValueError as error:
+            raise CommandError(f"{option} {error}", USAGE) from None
+    if address.port == 0:
+        raise CommandError(f"{option} must name the port: port 0 is one that the service chose itself", USAGE)
+    return str(_reachable(address))
+
+
+def checked_run_id(run_id: str) -> str:
+    """The run id of the command line, if it can be one."""
+    if not kinds.IDENTIFIER.admits(run_id):
+        raise CommandError(f"RUN_ID {kinds.IDENTIFIER.rule}", USAGE)
+    return run_id
+
+
+def checked_session_id(session_id: str | None) -> str | None:
+    """The session id of the command line, if it can be one."""
+    if session_id is not None and not kinds.IDENTIFIER.admits(session_id):
+        raise CommandError(f"--session {kinds.IDENTIFIER.rule}", USAGE)
+    return session_id
+
+
+def settings_and_access() -> tuple[Settings, Access]:
+    """Both, from the environment."""
+    return Settings.from_env(os.environ), Access.from_env(os.environ)
+
+
+def _reachable(address: Address) -> Address:
+    """A service that listens everywhere is called on this machine."""
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared, not bound
+    return Address(everywhere.get(address.host, address.host), address.port)
+
+
+def _read_ca(path: str) -> bytes:
+    try:
+        content = Path(path).read_bytes()
+        # gRPC would only fail later, at each handshake.
+        ssl.create_default_context(cadata=content.decode("ascii"))
+    except (OSError, ValueError, ssl.SSLError):
+        raise CommandError(
+            f"{PREFIX}TLS_CA must be a PEM file of certificates that can be read", USAGE
+        ) from None
+    return content

@@ -1,0 +1,105 @@
+"""`superbizagent trace`: one run as both services know it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from cli.connection import (
+    AUDIT_SERVICE,
+    RUN_SERVICE,
+    Service,
+    checked_run_id,
+    checked_session_id,
+    service_address,
+    settings_and_access,
+)
+from cli.errors import DONE
+from cli.terminal import new_console
+from cli.trace_view import show_run, show_tool_calls
+from superbizagent.audit.v1.audit_service_pb2 import ListByRunRequest, SummarizeToolInvocationsRequest
+from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
+from superbizagent.audit.v1.tool_invocation_pb2 import ToolInvocation, ToolInvocationGroup
+from superbizagent.run.v1.run_event_pb2 import RunEvent
+from superbizagent.run.v1.run_pb2 import Run
+from superbizagent.run.v1.run_service_pb2 import GetRunRequest, ListRunEventsRequest
+from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from superbizagent_contract import limits
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrace:
+    """What RunService knows."""
+
+    run: Run
+    events: list[RunEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """What AuditService knows. `truncated`: the totals leave out the oldest calls."""
+
+    invocations: list[ToolInvocation]
+    groups: list[ToolInvocationGroup]
+    truncated: bool
+
+
+def trace(run_id: str, *, run: str | None, audit: str | None, session: str | None) -> int:
+    """Show a run; the exit code."""
+    run_id, session = checked_run_id(run_id), checked_session_id(session)
+    settings, access = settings_and_access()
+    run_address = service_address(RUN_SERVICE, run, settings)
+    audit_address = service_address(AUDIT_SERVICE, audit, settings)
+
+    async def show() -> None:
+        console = new_console()
+        async with Service(RUN_SERVICE, run_address, access) as runs:
+            found = await fetch_run(runs, run_id, session)
+        show_run(console, found.run, found.events)
+        # Shown before the audit is asked: the half that is there helps already.
+        async with Service(AUDIT_SERVICE, audit_address, access) as audits:
+            calls = await fetch_tool_calls(audits, run_id, session)
+        show_tool_calls(console, calls.invocations, calls.groups, truncated=calls.truncated)
+
+    asyncio.run(show())
+    return DONE
+
+
+async def fetch_run(service: Service, run_id: str, session: str | None = None) -> RunTrace:
+    """The run in view BASIC and all its events."""
+    stub = RunServiceStub(service.channel)
+    run = (await service.ask(stub.GetRun, GetRunRequest(run_id=run_id, session_id=session))).run
+    events: list[RunEvent] = []
+    while True:
+        page = await service.ask(
+            stub.ListRunEvents,
+            ListRunEventsRequest(
+                run_id=run_id,
+                session_id=session,
+                after_seq=events[-1].seq if events else 0,
+                page_size=limits.MAX_PAGE_SIZE,
+            ),
+        )
+        events.extend(page.events)
+        if not page.events or events[-1].seq >= page.last_seq:
+            return RunTrace(run, events)
+
+
+async def fetch_tool_calls(service: Service, run_id: str, session: str | None = None) -> ToolCalls:
+    """The audited tool calls of the run, and their totals."""
+    stub = AuditServiceStub(service.channel)
+    invocations = [row async for row in _list_by_run(service, stub, run_id, session)]
+    summary = await service.ask(stub.SummarizeToolInvocations, SummarizeToolInvocationsRequest(run_id=run_id))
+    return ToolCalls(invocations, list(summary.groups), summary.truncated)
+
+
+async def _list_by_run(
+    service: Service, stub: AuditServiceStub, run_id: str, session: str | None
+) -> AsyncIterator[ToolInvocation]:
+    request = ListByRunRequest(run_id=run_id, session_id=session, page_size=limits.MAX_PAGE_SIZE)
+    while True:
+        page = await service.ask(stub.ListByRun, request)
+        for invocation in page.invocations:
+            yield invocation
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token

@@ -1,0 +1,37 @@
+"""Both services, started by `superbizagent serve`, on free ports and a database of the test's own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import await_text, started
+
+_SERVING = r'"service": "superbizagent\.(?:run|audit)\.v1\.\w+", "address": "([^"]+)"'
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Addresses of a started pair, and the process that serves both."""
+
+    run: str
+    audit: str
+    pid: int
+    folder: Path
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a client command needs to find them."""
+        return "--run", self.run, "--audit", self.audit
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    settings = {"RUN_LISTEN": "127.0.0.1:0", "AUDIT_LISTEN": "127.0.0.1:0", "LOG_FORMAT": "json"}
+    with started("serve", cwd=folder, DRAIN_SECONDS="1", **settings) as process:
+        run_address, audit_address = await_text(folder / "err", _SERVING, times=2)
+        await_text(folder / "err", '"service is ready"', times=2)
+        yield Pair(run_address, audit_address, process.pid, folder)
