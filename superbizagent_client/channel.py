@@ -10,7 +10,7 @@ from superbizagent_client._channel_options import (
     check_plaintext_token,
     tls_credentials,
 )
-from superbizagent_client._interceptors import Additions, SyncInterceptor, aio_interceptors
+from superbizagent_client._defaults import Additions, AioChannel, SyncChannel
 
 
 def open_channel(
@@ -38,11 +38,10 @@ def open_channel(
     credentials = tls_credentials(tls=tls, ca=tls_ca, certificate=client_certificate, token=token)
     arguments = channel_options(address, options)
     if credentials is not None:
-        interceptors = aio_interceptors(Additions(deadline, None))
-        return grpc.aio.secure_channel(address, credentials, options=arguments, interceptors=interceptors)
+        channel = grpc.aio.secure_channel(address, credentials, options=arguments)
+        return AioChannel(channel, Additions(deadline, None))
     check_plaintext_token(address, token, allowed=allow_insecure_token)
-    interceptors = aio_interceptors(Additions(deadline, token))
-    return grpc.aio.insecure_channel(address, options=arguments, interceptors=interceptors)
+    return AioChannel(grpc.aio.insecure_channel(address, options=arguments), Additions(deadline, token))
 
 
 def open_sync_channel(
@@ -61,7 +60,6 @@ def open_sync_channel(
     arguments = channel_options(address, options)
     if credentials is not None:
         channel = grpc.secure_channel(address, credentials, options=arguments)
-        return grpc.intercept_channel(channel, SyncInterceptor(Additions(deadline, None)))
+        return SyncChannel(channel, Additions(deadline, None))
     check_plaintext_token(address, token, allowed=allow_insecure_token)
-    channel = grpc.insecure_channel(address, options=arguments)
-    return grpc.intercept_channel(channel, SyncInterceptor(Additions(deadline, token)))
+    return SyncChannel(grpc.insecure_channel(address, options=arguments), Additions(deadline, token))

@@ -15,15 +15,16 @@ from cryptography.x509.oid import NameOID
 
 from superbizagent.audit.v1.audit_service_pb2_grpc import add_AuditServiceServicer_to_server
 from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
-from superbizagent_client import open_channel
+from superbizagent_client import CallOptions, RunClient, open_channel
+from tests.client.fake_life import FakeLife
 from tests.client.fakes import FakeAuditService, FakeRunService
 from tests.client.harness import Harness, make_harness
 from tests.client.proxy import Proxy
 
 
 @pytest.fixture
-async def runs() -> FakeRunService:
-    return FakeRunService()  # type: ignore[abstract]  # only what the client calls
+async def runs() -> FakeLife:
+    return FakeLife()  # type: ignore[abstract]  # only what the client calls
 
 
 @pytest.fixture
@@ -74,6 +75,11 @@ async def server(runs: FakeRunService, audits: FakeAuditService) -> AsyncIterato
 async def channel(server: FakeServer) -> AsyncIterator[grpc.aio.Channel]:
     async with open_channel(server.address) as channel:
         yield channel
+
+
+@pytest.fixture
+async def client(channel: grpc.aio.Channel) -> RunClient:
+    return RunClient(channel, options=CallOptions(attempt=2, retry=2))
 
 
 @pytest.fixture
