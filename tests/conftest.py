@@ -8,6 +8,7 @@ import hypothesis
 import pytest
 
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from tests.support.java import Stubs, make_stubs
 from tests.support.run_server import RunProcess, RunServer, run_as_process, run_in_process
 
 # How long one example takes says nothing on a shared machine; pytest's own time limit is the bound.
@@ -59,3 +60,9 @@ async def start_run_process(database_path: Path) -> AsyncIterator[StartRunProces
             return await started.enter_async_context(run_as_process(database_path, **settings))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def java_stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
+    """The contracts in Java, compiled; where a JDK is not at hand the test is skipped."""
+    return make_stubs(tmp_path_factory.mktemp("java") / "stubs")

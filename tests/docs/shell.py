@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.docs.markdown import ROOT, Block
-from tests.docs.needs import grpcurl
 from tests.docs.serving import SECONDS, Pair, clean_environment, started
+from tests.support.needs import grpcurl
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=.*")
 _SERVING = {"serve": 2, "run-service": 1, "audit-service": 1}

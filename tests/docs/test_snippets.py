@@ -1,15 +1,16 @@
 """Every snippet of the documents works as it stands there."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from common.server.auth import read_tokens
-from tests.docs.java import Stubs
 from tests.docs.markdown import ROOT, Block, blocks, documents
 from tests.docs.python import run_blocks
 from tests.docs.serving import Pair
 from tests.docs.shell import Shell, commands
+from tests.support.java import Stubs
 
 pytestmark = pytest.mark.timeout(300)  # commands start processes, and Java stubs are compiled
 
@@ -50,7 +51,12 @@ async def test_the_python_code_works_from_top_to_bottom(document: Path, pair: Pa
 @_having("java")
 def test_the_java_programs_compile_and_run(document: Path, pair: Pair, java_stubs: Stubs) -> None:
     for block in _of(document, "java"):
-        java_stubs.run(pair.placed(block.text), pair.folder)
+        found = re.search(r"^public (?:final )?class (\w+)", block.text, re.MULTILINE)
+        assert found, f"{block.place}: a java block is a whole program: one public class with a main method"
+        source = pair.folder / f"{found[1]}.java"
+        source.write_text(pair.placed(block.text))
+        java_stubs.compile([source], pair.folder)
+        java_stubs.run(pair.folder, found[1])
 
 
 @_having("auth")

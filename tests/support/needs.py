@@ -1,4 +1,4 @@
-"""Programs that some snippets need and that a newcomer may not have."""
+"""Programs that some tests need and that a newcomer may not have."""
 
 import os
 import platform
@@ -17,11 +17,11 @@ _COMPILE = (
 _RUN = (
     "grpc-api grpc-context grpc-core grpc-stub grpc-protobuf grpc-protobuf-lite grpc-netty protobuf guava "
     "perfmark-api netty-buffer netty-codec netty-codec-http netty-codec-http2 netty-common netty-handler "
-    "netty-resolver netty-transport"
+    "netty-resolver netty-tcnative netty-transport"
 )
 _DEBIAN_PACKAGES = (
     "default-jdk-headless protobuf-compiler protobuf-compiler-grpc-java-plugin libgrpc-java libprotobuf-java "
-    "libguava-java libnetty-java libperfmark-java libgeronimo-annotation-1.3-spec-java"
+    "libguava-java libnetty-java libnetty-tcnative-java libperfmark-java libgeronimo-annotation-1.3-spec-java"
 )
 
 
@@ -46,6 +46,14 @@ def grpcurl() -> Path:
     return Path(found)
 
 
+def node_program(name: str) -> str:
+    """node or npm."""
+    found = shutil.which(name)
+    if not found:
+        lacking(name, "apt install nodejs npm (Node.js 18 or newer)")
+    return found
+
+
 def java_program(name: str) -> str:
     """A program of the JDK or of protoc for Java."""
     found = shutil.which(name)
@@ -62,6 +70,13 @@ def compile_jars() -> list[Path]:
 def run_jars() -> list[Path]:
     """What it runs on."""
     return _jars(_RUN)
+
+
+def tls_library() -> Path:
+    """The native part of netty's TLS: in Debian's netty the JDK's own TLS has no ALPN, which gRPC needs."""
+    for found in Path("/usr/lib").glob("*/jni/libnetty-tcnative.so"):
+        return found
+    lacking("libnetty-tcnative.so", f"apt install {_DEBIAN_PACKAGES}")
 
 
 def _jars(names: str) -> list[Path]:

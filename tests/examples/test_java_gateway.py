@@ -1,0 +1,101 @@
+"""examples/java-gateway, compiled with Debian's grpc-java and run against the real services."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartRunProcess
+from tests.examples.following import SEEN, follow_over_cuts
+from tests.examples.programs import run, running
+from tests.examples.protected import protected_services
+from tests.support.java import Stubs, generate
+from tests.support.run import append, event, finish_run, running_run
+from tests.support.run_server import ROOT, RunServer
+
+pytestmark = pytest.mark.timeout(240)  # protoc, javac and a JVM on a busy machine
+
+EXAMPLE = ROOT / "examples" / "java-gateway"
+CHECK, FOLLOW = "com.superbizagent.example.Check", "com.superbizagent.example.Follow"
+NEWEST_TYPE = "RUN_EVENT_TYPE_RELEASE_DECIDED"
+
+
+@pytest.fixture(scope="session")
+def classes(java_stubs: Stubs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, compiled."""
+    folder = tmp_path_factory.mktemp("java-gateway")
+    java_stubs.compile(sorted(EXAMPLE.rglob("*.java")), folder)
+    return folder
+
+
+async def test_the_whole_way_of_a_gateway_goes_well_behind_tls_and_tokens(
+    java_stubs: Stubs, classes: Path, tmp_path: Path
+) -> None:
+    check = java_stubs.command(classes, CHECK)
+    async with protected_services(tmp_path, role="gateway") as services:
+        said = await run([*check, services.run_address, services.audit_address], services.access)
+    assert said.splitlines()[-1] == "all is well", said
+    assert len(re.findall("^ok ", said, re.MULTILINE)) >= 20, said
+
+
+async def test_one_thing_that_is_not_as_it_should_be_is_named_and_fails_the_check(
+    java_stubs: Stubs, classes: Path, tmp_path: Path
+) -> None:
+    """An operator may do what the check expects to be refused."""
+    check = java_stubs.command(classes, CHECK)
+    async with (
+        protected_services(tmp_path, role="operator") as services,
+        running([*check, services.run_address, services.audit_address], services.access) as program,
+    ):
+        assert await program.end() == 1, program.said
+    assert [line for line in program.lines if line.startswith("WRONG")] == [
+        "WRONG the runs of all sessions are for operators: OK and not PERMISSION_DENIED ROLE_REQUIRED"
+    ]
+
+
+async def test_a_type_that_an_older_client_does_not_know_is_passed_over(
+    java_stubs: Stubs, classes: Path, run_server: RunServer, tmp_path: Path
+) -> None:
+    """The client is made from the contracts as they were before the newest type came."""
+    protos = tmp_path / "protos"
+    shutil.copytree(ROOT / "protos" / "superbizagent" / "run", protos / "superbizagent" / "run")
+    events = protos / "superbizagent" / "run" / "v1" / "run_event.proto"
+    text = events.read_text()
+    older, count = re.subn(rf"^  {NEWEST_TYPE} = \d+;\n", "", text, flags=re.MULTILINE)
+    assert count == 1, text
+    events.write_text(older)
+    files = sorted(str(one.relative_to(protos)) for one in protos.rglob("*.proto"))
+    old_stubs = generate(tmp_path / "old", [protos], files)
+
+    run_id = (await running_run(run_server.stub)).run_id
+    await append(run_server.stub, run_id, event("RELEASE_DECIDED"), event("STEP_STARTED"))
+    await finish_run(run_server.stub, run_id)
+    command = java_stubs.command(classes, FOLLOW, old_stubs)
+    said = await run([*command, run_server.address, run_id])
+    assert said.splitlines() == [
+        "1 RUN_CREATED",
+        "2 RUN_STARTED",
+        "3 a type that this client does not know: 10",
+        "4 STEP_STARTED",
+        "5 RUN_FINISHED",
+        "final",
+    ]
+
+
+async def test_neither_a_cut_line_nor_a_restart_of_the_service_loses_or_repeats_an_event(
+    java_stubs: Stubs, classes: Path, start_run_process: StartRunProcess
+) -> None:
+    follow = await follow_over_cuts(java_stubs.command(classes, FOLLOW), start_run_process)
+    assert follow.lines == SEEN, follow.said
+    assert any(line.startswith("cut: UNAVAILABLE DRAINING") for line in follow.errors), follow.said
+
+
+async def test_an_error_that_no_repetition_repairs_ends_the_program(
+    java_stubs: Stubs, classes: Path, run_server: RunServer
+) -> None:
+    run_id = (await running_run(run_server.stub)).run_id
+    command = [*java_stubs.command(classes, FOLLOW), run_server.address, run_id, "sess-of-somebody-else"]
+    async with running(command) as follow:
+        assert await follow.end() == 1
+    assert follow.errors == ["error: NOT_FOUND RUN_NOT_FOUND"]
