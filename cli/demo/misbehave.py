@@ -26,7 +26,7 @@ _BODY = "SELECT card_number FROM payments WHERE customer_id = 4711"
 
 REFUSED_VALUES: Final = (_EXCEPTION_TEXT, _UNLISTED, _KEY_SHAPED, _BODY)
 
-_MOST_OF_A_KIND = 4
+_HOW_OFTEN = (5, 3, 2, 1)  # which fault comes how often is drawn; one of them is always the main cause
 _GOOD_CALLS = 2
 _UNKNOWN_FIELD_TAG = b"\xfa\x7f"  # field 2047, length-delimited: no version of the contract has it
 
@@ -82,9 +82,10 @@ async def misbehave(channel: grpc.aio.Channel) -> Misbehaviour:
     done = Misbehaviour(session_id=f"demo-misbehaving-{uuid.uuid4().hex[:8]}")
     stub = AuditServiceStub(channel)
     calls: list[_Fault] = [_nothing_wrong] * _GOOD_CALLS
-    for fault in _FAULTS:
-        calls += [fault] * (1 + secrets.randbelow(_MOST_OF_A_KIND))
-    secrets.SystemRandom().shuffle(calls)
+    chance = secrets.SystemRandom()
+    for fault, often in zip(chance.sample(_FAULTS, len(_FAULTS)), _HOW_OFTEN, strict=True):
+        calls += [fault] * often
+    chance.shuffle(calls)
     run_id = f"run-{uuid.uuid4()}"
     for number, fault in enumerate(calls):
         invocation = ToolInvocationInput(
