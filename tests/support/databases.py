@@ -84,11 +84,14 @@ def noted_statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
 
 @pytest.fixture
 def noted_warnings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The warnings that servers send while the test runs. Each would cost a round trip."""
+    """The warnings that servers have sent while the test runs. SQLAlchemy never asks for them."""
     seen: list[Any] = []
+    get_result = aiomysql.Cursor._do_get_result
 
-    async def note(_: Any, connection: Any) -> None:
-        seen.extend(await connection.show_warnings())
+    async def note(cursor: Any) -> None:
+        await get_result(cursor)
+        if cursor._result.warning_count:
+            seen.extend(await cursor._get_db().show_warnings())
 
-    monkeypatch.setattr(aiomysql.Cursor, "_show_warnings", note)
+    monkeypatch.setattr(aiomysql.Cursor, "_do_get_result", note)
     return seen
