@@ -57,7 +57,8 @@ ANSWERS: dict["R.ValueType", Answer] = {
         "OUT_OF_RANGE", "Events after after_seq were purged; the details name the oldest one stored."
     ),
     R.ERROR_REASON_SLOW_CONSUMER: Answer(
-        "RESOURCE_EXHAUSTED", "The reader took nothing for too long; resume from the last seq that was received."
+        "RESOURCE_EXHAUSTED",
+        "The reader took nothing for too long; resume from the last seq that was received.",
     ),
     R.ERROR_REASON_OVERLOADED: Answer("RESOURCE_EXHAUSTED", "The service is overloaded; try again later."),
     R.ERROR_REASON_DRAINING: Answer("UNAVAILABLE", "The server is shutting down; try again elsewhere."),

@@ -1,4 +1,4 @@
-"""The one exception by which a use-case answers an error.
+"""The one exception by which a use-case answers an error, and the one by which a service does not start.
 
 A refusal holds a reason of the contract, ids and numbers. It never holds text from below (a driver, a parser,
 a caller), so whatever prints it leaks nothing.
@@ -66,6 +66,10 @@ class Refusal(Exception):
         return {key: text for key, text in texts.items() if text} | {
             key: str(number) for key, number in numbers.items() if number is not None
         }
+
+
+class StartError(Exception):
+    """Why a service does not start. Fit to be shown as one line; a command then ends with exit code 2."""
 
 
 def invalid_field(field: str, rule: str) -> Refusal:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic.fields import FieldInfo
 
 from common.address import ADDRESS_RULE, Address, parse_address
+from common.errors import StartError
 from common.service_urls import DATABASE_URL_RULE, REDIS_URL_RULE, database_url, redacted_url, redis_url
 from superbizagent_contract import DEFAULT_TOOLS, kinds, limits
 
@@ -25,8 +26,8 @@ _OTHERS = frozenset({"TOKEN", "TLS_CA"})
 _OTHERS_PREFIXES = ("TEST_", "DEMO_")
 
 
-class SettingsError(Exception):
-    """A setting breaks a rule. Fit to be shown as one line; a command then ends with exit code 2."""
+class SettingsError(StartError):
+    """A setting breaks a rule."""
 
     def __init__(self, setting: str, rule: str) -> None:
         super().__init__(f"{PREFIX}{setting} {rule}")
@@ -85,6 +86,9 @@ Tools = Annotated[frozenset[str], BeforeValidator(_tools), PlainSerializer(sorte
 DatabaseUrl = Annotated[str, BeforeValidator(database_url), PlainSerializer(redacted_url)]
 RedisUrl = Annotated[str, BeforeValidator(redis_url), PlainSerializer(redacted_url)]
 
+Limit = Annotated[int, BeforeValidator(_integer), Field(ge=1, le=1_000_000)]
+
+_LIMIT_RULE = "must be a whole number of 1 to 1000000"
 _SECONDS_RULE = "must be seconds, as a decimal above 0 and at most 86400"
 _SWITCH_RULE = "must be true or false"
 _PATH_RULE = "must be a path"
@@ -149,11 +153,22 @@ class Settings(BaseModel):
     )
     auth_file: Path | None = _setting(
         None,
-        "File of bearer tokens: `<name> <sha256 hex> <role>[,<role>]` a line; read at start.",
+        "File of bearer tokens: `<name> <sha256 hex> <role>[,<role>]` a line; read at start and on SIGHUP.",
         _PATH_RULE,
     )
     allow_insecure_listen: bool = _setting(
         False, "Listen beyond this machine without TLS or without knowing the caller.", _SWITCH_RULE
+    )
+    max_calls: Limit = _setting(
+        2000,
+        "The most calls of one service that are carried out at once, streams not counted; more are refused "
+        "with OVERLOADED.",
+        _LIMIT_RULE,
+    )
+    max_streams: Limit = _setting(
+        10000,
+        "The most streams of one service that are open at once; more are refused with OVERLOADED.",
+        _LIMIT_RULE,
     )
     allowed_tools: Tools = _setting(
         frozenset(),

@@ -5,7 +5,7 @@ from common.quiet_core import quiet_grpc_core
 
 quiet_grpc_core()
 
-from common.server.auth import RoleTable, any_request
+from common.server.access import RoleTable, any_request
 from common.server.call import Context
 from common.server.process import run_process, run_until_signal
 from common.server.server import GrpcServer

@@ -1,6 +1,7 @@
 """Layer that logs each call: method, code, duration, and why it was refused.
 
-Of the request nothing is logged but what a refusal names: the path of a field and the rule it broke.
+Of the request nothing is logged but what a refusal names: the path of a field and the rule it broke. Of the
+caller it is the name that AUTH_FILE gives the token.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import grpc
 
 from common.errors import Refusal
 from common.log import get_logger
+from common.server.auth import current_caller
 from common.server.call import Context, Handler, Method
 from common.server.neutral import InternalError
 from common.server.status_details import code_of, reason_name
@@ -28,12 +30,18 @@ def access_log(method: Method, inner: Handler) -> Handler:
         try:
             reply = await inner(request, context)
         except BaseException as error:
-            log.info("call", duration_ms=_since(start), **_outcome(error, context))
+            log.info("call", duration_ms=_since(start), **_outcome(error, context), **_who())
             raise
-        log.info("call", duration_ms=_since(start), code="OK")
+        log.info("call", duration_ms=_since(start), code="OK", **_who())
         return reply
 
     return call
+
+
+def _who() -> dict[str, str]:
+    """The name that AUTH_FILE gives the caller: it is the file's word, not the caller's."""
+    caller = current_caller.get()
+    return {} if caller is None else {"caller": caller.name}
 
 
 def _since(start: float) -> float:

@@ -1,12 +1,14 @@
-"""Layer that refuses calls while the server drains, and knows when the last admitted one is done.
+"""Door and layer that refuse calls while the server drains or has too many, and know when the last is done.
 
-There is no limit on the number of calls here: one that counts open streams would starve short calls.
+Only short calls are counted against the limit: one that counts open streams too would starve them. Streams
+have a limit of their own (open_streams.py).
 """
 
 import asyncio
 from typing import Any
 
 from common.errors import Refusal
+from common.server.auth import Metadata
 from common.server.call import Context, Handler, Method
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
@@ -16,14 +18,21 @@ QUIET_SECONDS = 0.02
 """Without a call for so long, none is waiting in the core of grpc."""
 
 
+def overloaded() -> Refusal:
+    """OVERLOADED: there are as many calls or streams as may be."""
+    return Refusal(ErrorReason.ERROR_REASON_OVERLOADED, retry_after=RETRY_SECONDS)
+
+
 class Admission:
     """Open until the drain; then closed for streams first, for all calls a moment later."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_calls: int) -> None:
+        self._max_calls = max_calls
+        self._calls = 0  # of those that run, the short ones
         self._refuses_streams = False
         self._refuses_all = False
-        self._running = 0
         self._refused = 0
+        self._running = 0
         self._idle = asyncio.Event()
 
     def refuse_streams(self) -> None:
@@ -51,18 +60,29 @@ class Admission:
             seen = self._refused
             await asyncio.sleep(QUIET_SECONDS)
 
+    def door(self, method: Method, _: Metadata) -> Refusal | None:
+        """The refusal that a call would meet now; asked before its request is read."""
+        if self._refuses_all or (method.streams and self._refuses_streams):
+            self._refused += 1
+            return Refusal(ErrorReason.ERROR_REASON_DRAINING, retry_after=RETRY_SECONDS)
+        if not method.streams and self._calls >= self._max_calls:
+            return overloaded()
+        return None
+
     def layer(self, method: Method, inner: Handler) -> Handler:
-        """The layer for methods of our services."""
-        streams = method.streams
+        """The layer for methods of our services; many calls may have come through the door at once."""
+        calls = int(not method.streams)
 
         async def call(request: Any, context: Context) -> Any:
-            if self._refuses_all or (streams and self._refuses_streams):
-                self._refused += 1
-                raise Refusal(ErrorReason.ERROR_REASON_DRAINING, retry_after=RETRY_SECONDS)
+            refusal = self.door(method, ())
+            if refusal is not None:
+                raise refusal
             self._running += 1
+            self._calls += calls
             try:
                 return await inner(request, context)
             finally:
+                self._calls -= calls
                 self._done()
 
         return call

@@ -1,34 +1,21 @@
-"""Layer that asks who calls and whether the role may do it, when AUTH_FILE is set.
-
-The file holds only SHA-256 sums of tokens. What a role may do is data: each service names, for each of its
-methods, the roles and what of the request they depend on; `operator` may do everything, and what a table does
-not name only an operator may do.
-"""
+"""Who calls, when AUTH_FILE is set: bearer tokens, of which the file holds only the SHA-256 sums."""
 
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from common.errors import Refusal
-from common.server.call import Context, Handler, Layer, Method
 from common.settings import SettingsError
-from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
 OPERATOR = "operator"
 ROLES = frozenset({"gateway", "trace", OPERATOR})
 
-RoleTable: TypeAlias = Mapping[str, Mapping[str, Callable[[Any], bool]]]
-"""Method name -> role -> whether the role may send this request."""
+Metadata: TypeAlias = Iterable[tuple[str, str | bytes]]
 
 _LINE = re.compile(r"([A-Za-z0-9_.-]{1,64})\s+([0-9a-f]{64})\s+([a-z]+(?:,[a-z]+)*)", re.ASCII)
-
-
-def any_request(_: Any) -> bool:
-    """For role tables: the role may send whatever request."""
-    return True
 
 
 class Token(NamedTuple):
@@ -37,6 +24,45 @@ class Token(NamedTuple):
     name: str
     digest: bytes
     roles: frozenset[str]
+
+
+class Caller(NamedTuple):
+    """Who calls: the name that AUTH_FILE gives the token, and what the token may do by its lines."""
+
+    name: str
+    digest: bytes
+    roles: frozenset[str]
+
+
+current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
+"""The caller of the call that this task serves; None where nobody asked."""
+
+
+class Tokens:
+    """The tokens of a file as it was when it was read last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tokens = read_tokens(path)
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def reload(self) -> None:
+        """Read the file again; raise SettingsError and keep the old tokens if it is wrong."""
+        self._tokens = read_tokens(self._path)
+
+    def caller(self, metadata: Metadata) -> Caller | None:
+        """Whoever the token of a call belongs to; None without a token that is known."""
+        bearer = _bearer(metadata)
+        return None if bearer is None else self.holder(hashlib.sha256(bearer).digest())
+
+    def holder(self, digest: bytes) -> Caller | None:
+        """Whoever holds the token with this sum. Every line is compared, so the time tells nothing."""
+        found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
+        if not found:
+            return None
+        return Caller(found[0].name, digest, frozenset().union(*(token.roles for token in found)))
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
@@ -68,42 +94,8 @@ def _parse(number: int, line: str) -> Token:
     return Token(found[1], bytes.fromhex(found[2]), roles)
 
 
-def auth(tokens: tuple[Token, ...], tables: Mapping[str, RoleTable], open_services: frozenset[str]) -> Layer:
-    """Make the layer. `tables` is by service; `open_services` are for everybody, token or not."""
-
-    def layer(method: Method, inner: Handler) -> Handler:
-        if method.service in open_services:
-            return inner
-        rules = tables.get(method.service, {}).get(method.name, {})
-
-        async def call(request: Any, context: Context) -> Any:
-            roles = _roles(tokens, context)
-            if OPERATOR not in roles and not any(
-                role in roles and may_send(request) for role, may_send in rules.items()
-            ):
-                raise Refusal(ErrorReason.ERROR_REASON_ROLE_REQUIRED)
-            return await inner(request, context)
-
-        return call
-
-    return layer
-
-
-def _roles(tokens: tuple[Token, ...], context: Context) -> frozenset[str]:
-    """The roles of the caller's token; every line is compared, so the time tells nothing."""
-    digest = hashlib.sha256(_bearer(context)).digest()
-    roles: frozenset[str] = frozenset()
-    for token in tokens:
-        if hmac.compare_digest(token.digest, digest):
-            roles |= token.roles
-    if not roles:
-        raise Refusal(ErrorReason.ERROR_REASON_UNAUTHENTICATED)
-    return roles
-
-
-def _bearer(context: Context) -> bytes:
-    metadata: Any = context.invocation_metadata() or ()
+def _bearer(metadata: Metadata) -> bytes | None:
     for key, value in metadata:
         if key == "authorization" and isinstance(value, str) and value[:7].lower() == "bearer ":
             return value[7:].strip().encode()
-    raise Refusal(ErrorReason.ERROR_REASON_UNAUTHENTICATED)
+    return None

@@ -4,11 +4,14 @@ A layer gets a method and the handler below it and returns the handler to use in
 method, when it is first called; a call then costs only the coroutines of the layers.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import grpc
+
+from common.errors import Refusal
+from common.server.auth import Metadata
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 MethodHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
@@ -29,3 +32,19 @@ class Method:
 
 
 Layer: TypeAlias = Callable[[Method, Handler], Handler]
+
+Door: TypeAlias = Callable[[Method, Metadata], Refusal | None]
+"""Judges a call by its method and metadata alone, before any of its messages is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What stands around a method.
+
+    `outer` layers see every call, also those that a door refuses; the first door that refuses is answered;
+    `inner` layers see what was let in. Outermost first.
+    """
+
+    outer: Sequence[Layer]
+    doors: Sequence[Door]
+    inner: Sequence[Layer]

@@ -7,27 +7,27 @@ because callers choose them.
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import grpc
 
-from common.errors import invalid_field
-from common.server.call import Context, Handler, Layer, MaybeHandler, Method, MethodHandler
+from common.errors import Refusal, invalid_field
+from common.server.auth import Metadata
+from common.server.call import Context, Door, Handler, Layer, MaybeHandler, Method, MethodHandler, Stack
 
 _UNDECODABLE = object()
 _UNDECODABLE_RULE = "must be an encoded message of the method's request type"
 
 
 class LayeredMethods(grpc.aio.ServerInterceptor):
-    """`layers` go around the methods of `services`, `standard_layers` around all others; outermost first."""
+    """`ours` stands around the methods of `services`, `standard` around all others."""
 
-    def __init__(
-        self, services: Collection[str], layers: Sequence[Layer], standard_layers: Sequence[Layer]
-    ) -> None:
+    def __init__(self, services: Collection[str], ours: Stack, standard: Stack) -> None:
         self._services = frozenset(services)
-        self._layers = layers
-        self._standard_layers = standard_layers
-        self._composed: dict[str, MethodHandler] = {}
+        self._ours = ours
+        self._standard = standard
+        self._composed: dict[str, _Composed] = {}
 
     async def intercept_service(
         self,
@@ -41,25 +41,65 @@ class LayeredMethods(grpc.aio.ServerInterceptor):
             if found is None:
                 return None
             composed = self._composed[path] = self._compose(path, found)
-        return composed
+        return composed.handler_for(handler_call_details.invocation_metadata or ())
 
-    def _compose(self, path: str, found: MethodHandler) -> MethodHandler:
+    def _compose(self, path: str, found: MethodHandler) -> "_Composed":
         service, _, name = path.lstrip("/").partition("/")
         method = Method(service, name, streams=found.response_streaming)
-        handler = _as_coroutine(found)
-        for layer in reversed(self._layers if service in self._services else self._standard_layers):
-            handler = layer(method, handler)
-        make = {
-            (False, False): grpc.unary_unary_rpc_method_handler,
-            (False, True): grpc.unary_stream_rpc_method_handler,
-            (True, False): grpc.stream_unary_rpc_method_handler,
-            (True, True): grpc.stream_stream_rpc_method_handler,
-        }[found.request_streaming, found.response_streaming]
-        return make(
-            handler,
-            request_deserializer=_decoder(found.request_deserializer),
-            response_serializer=_encoder(found.response_serializer),
+        stack = self._ours if service in self._services else self._standard
+        let_in = _around(method, _as_coroutine(found), [*stack.outer, *stack.inner])
+        return _Composed(
+            method,
+            stack.doors,
+            _make(let_in, found, request_streaming=found.request_streaming),
+            # As one that streams requests: grpc reads the request of any other before it calls the handler.
+            _make(_around(method, _refuse, stack.outer), found, request_streaming=True),
         )
+
+
+class _Composed(NamedTuple):
+    """The handlers of a method: for calls that are let in, and for those that are not."""
+
+    method: Method
+    doors: Sequence[Door]
+    let_in: MethodHandler
+    refused: MethodHandler
+
+    def handler_for(self, metadata: Metadata) -> MethodHandler:
+        for door in self.doors:
+            refusal = door(self.method, metadata)
+            if refusal is not None:
+                _refusal.set(refusal)
+                return self.refused
+        return self.let_in
+
+
+_refusal: ContextVar[Refusal] = ContextVar("refusal")
+"""What the refusing handler of this call answers; grpc runs interceptor and handler in one task a call."""
+
+
+async def _refuse(_: Any, __: Context) -> None:
+    raise _refusal.get()
+
+
+def _around(method: Method, handler: Handler, layers: Sequence[Layer]) -> Handler:
+    for layer in reversed(layers):
+        handler = layer(method, handler)
+    return handler
+
+
+def _make(handler: Handler, found: MethodHandler, *, request_streaming: bool) -> MethodHandler:
+    make = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[request_streaming, found.response_streaming]
+    return make(
+        handler,
+        request_deserializer=_decoder(found.request_deserializer),
+        response_serializer=_encoder(found.response_serializer),
+    )
 
 
 def decoding(_: Method, inner: Handler) -> Handler:

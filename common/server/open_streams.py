@@ -1,4 +1,4 @@
-"""Layer that can end open streams from outside, with DRAINING.
+"""Door and layer that limit how many streams are open, and can end them from outside, with DRAINING.
 
 Services end their own streams themselves, with a position to resume from. This is for the rest: health
 watches and reflection, which never end by themselves and would hold a stopping server for its whole grace,
@@ -9,16 +9,22 @@ import asyncio
 from typing import Any
 
 from common.errors import Refusal
-from common.server.admission import RETRY_SECONDS
+from common.server.admission import RETRY_SECONDS, overloaded
+from common.server.auth import Metadata
 from common.server.call import Context, Handler, Method
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
 
 class OpenStreams:
-    """The streams that are open now."""
+    """The streams that are open now, at most `max_open`."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_open: int) -> None:
+        self._max_open = max_open
         self._timers: set[asyncio.Timeout] = set()
+
+    def door(self, method: Method, _: Metadata) -> Refusal | None:
+        """The refusal of a stream that is one too many."""
+        return overloaded() if method.streams and len(self._timers) >= self._max_open else None
 
     def end_all(self) -> None:
         """End every open stream; each answers DRAINING as soon as its handler has cleaned up."""
@@ -32,6 +38,9 @@ class OpenStreams:
             return inner
 
         async def call(request: Any, context: Context) -> Any:
+            refusal = self.door(method, ())
+            if refusal is not None:
+                raise refusal
             # A timer without a time: it costs nothing and is set when the stream must end.
             timer = asyncio.timeout(None)
             try:

@@ -18,8 +18,8 @@ _log = get_logger("process")
 def run_process(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code.
 
-    `build` is the composition root; it runs inside the event loop. Raises SettingsError, which the command
-    shows as one line.
+    `build` is the composition root; it runs inside the event loop. Raises StartError, which the command shows
+    as one line.
     """
     configure_logging(settings.log_level, settings.log_format)
     capture_process_output()
@@ -36,6 +36,7 @@ async def run_until_signal(servers: Sequence[GrpcServer]) -> int:
     """Start the servers, wait for a signal, drain them; 0 after the drain.
 
     A second signal does not wait for the drain: it ends the process at once, as that signal does by default.
+    SIGHUP reads AUTH_FILE again where one is set, and does what it does by default where none is.
     """
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
@@ -48,8 +49,14 @@ async def run_until_signal(servers: Sequence[GrpcServer]) -> int:
         _log.info("stopping", signal=number.name)
         told.set()
 
+    def on_hangup() -> None:
+        for server in servers:
+            server.reload_tokens()
+
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal, number)
+    if any(server.asks_for_tokens for server in servers):
+        loop.add_signal_handler(signal.SIGHUP, on_hangup)
     try:
         for server in servers:
             await server.start()

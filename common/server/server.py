@@ -7,13 +7,15 @@ import grpc
 from grpc_health.v1 import health_pb2_grpc
 
 from common.address import Address
+from common.contract_check import require_metadata_only
 from common.error_report import describe_error
 from common.log import get_logger
+from common.server.access import Access
 from common.server.access_log import access_log
 from common.server.admission import Admission
 from common.server.answering import answering
-from common.server.auth import auth, read_tokens
-from common.server.call import Layer
+from common.server.auth import Tokens
+from common.server.call import Stack
 from common.server.deadline import deadline
 from common.server.health import Health
 from common.server.health_servicer import HEALTH_SERVICE
@@ -31,6 +33,9 @@ LAST_SECONDS = 0.2
 CLOSE_SECONDS = 5.0
 """How long a service may take to close after its last call; a hanging driver must not keep the process."""
 
+MAX_STANDARD_STREAMS = 1000
+"""Watches of health, which is open to everybody, and streams of reflection."""
+
 _log = get_logger("server")
 
 
@@ -44,9 +49,10 @@ class GrpcServer:
         self._services = services
         self._listen = listen
         self._listen_setting = listen_setting
-        self._admission = Admission()
-        self._streams = OpenStreams()
-        self._standard_streams = OpenStreams()
+        self._admission = Admission(settings.max_calls)
+        self._streams = OpenStreams(settings.max_streams)
+        self._standard_streams = OpenStreams(MAX_STANDARD_STREAMS)
+        self._access: Access | None = None
         self._health = Health(services)
         self._server: grpc.aio.Server | None = None
         self._drained: asyncio.Task[None] | None = None
@@ -55,8 +61,10 @@ class GrpcServer:
     async def start(self) -> Address:
         """Bind, serve, and return the address with the port that is really used.
 
-        Raises SettingsError if the settings do not allow it. Health is NOT_SERVING until the services answer.
+        Raises StartError if the settings or the contract do not allow it. Health is NOT_SERVING until the
+        services answer.
         """
+        require_metadata_only({service.name for service in self._services})
         server = grpc.aio.server(interceptors=[self._layered()], options=SERVER_OPTIONS)
         self.address = self._listen.with_port(
             bind(server, self._settings, self._listen_setting, self._listen)
@@ -74,41 +82,62 @@ class GrpcServer:
         return self.address
 
     def _layered(self) -> LayeredMethods:
-        """The layers, outermost first.
+        """What stands around the methods, outermost first.
 
-        answering         turns refusals into statuses, so every layer below may refuse
-        access_log        sees each refusal, those of the layers below too
+        answering         turns refusals into statuses, so everything below may refuse
+        access_log        sees each refusal, those of the doors too
+        doors             before any message is read: access first, so that strangers learn nothing of the
+                          server's state, then admission and the number of open streams
         neutral           makes a refusal of whatever is none; above it nothing may fail
         decoding          before any layer looks at the request
-        auth              before admission: strangers learn nothing of the server's state
+        access            what a role may do can depend on the request
         admission         counts only calls that are carried out
         open streams      can end what admission let in
         deadline          innermost, so that its time is the use-case's time
 
-        Health and reflection are neither counted nor logged: they say something about the server, also while
-        it drains.
+        Health and reflection are neither counted as calls nor logged: they say something about the server,
+        also while it drains.
         """
+        self._access = access = self._make_access()
+        asked = [] if access is None else [access.door]
+        judged = [] if access is None else [access.layer]
         return LayeredMethods(
             services=[service.name for service in self._services],
-            layers=[
-                answering,
-                access_log,
-                neutral,
-                decoding,
-                *self._auth(),
-                self._admission.layer,
-                self._streams.layer,
-                deadline(self._settings.unary_deadline_seconds),
-            ],
-            standard_layers=[answering, neutral, decoding, *self._auth(), self._standard_streams.layer],
+            ours=Stack(
+                outer=[answering, access_log],
+                doors=[*asked, self._admission.door, self._streams.door],
+                inner=[
+                    neutral,
+                    decoding,
+                    *judged,
+                    self._admission.layer,
+                    self._streams.layer,
+                    deadline(self._settings.unary_deadline_seconds),
+                ],
+            ),
+            standard=Stack(
+                outer=[answering],
+                doors=[*asked, self._standard_streams.door],
+                inner=[neutral, decoding, *judged, self._standard_streams.layer],
+            ),
         )
 
-    def _auth(self) -> list[Layer]:
-        """Without AUTH_FILE every caller is operator: on this machine, or with a verified certificate."""
+    def _make_access(self) -> Access | None:
+        """None without AUTH_FILE: every caller is operator, on this machine or with a certificate."""
         if self._settings.auth_file is None:
-            return []
+            return None
         tables = {service.name: service.roles for service in self._services}
-        return [auth(read_tokens(self._settings.auth_file), tables, frozenset({HEALTH_SERVICE}))]
+        return Access(Tokens(self._settings.auth_file), tables, frozenset({HEALTH_SERVICE}))
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """True if AUTH_FILE is set."""
+        return self._settings.auth_file is not None
+
+    def reload_tokens(self) -> None:
+        """Read AUTH_FILE again; if it is wrong the tokens stay as they are, and the log says so."""
+        if self._access is not None:
+            self._access.reload()
 
     async def drain(self) -> None:
         """Stop in an order that loses nothing; a second call waits for the first."""

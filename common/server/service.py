@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from common.server.auth import RoleTable
+from common.server.access import RoleTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,23 +33,6 @@ def fields() -> Iterator[FieldDescriptor]:
         yield from message.fields
 
 
-def reachable(*roots: Descriptor) -> dict[str, Descriptor]:
-    """The messages that can travel inside of `roots`, by full name, and they themselves."""
-    found: dict[str, Descriptor] = {}
-    waiting = list(roots)
-    while waiting:
-        message = waiting.pop()
-        if message.full_name not in found:
-            found[message.full_name] = message
-            waiting += [field.message_type for field in message.fields if field.message_type is not None]
-    return found
-
-
-def of_service(service: ServiceDescriptor) -> list[Descriptor]:
-    """Requests and responses of a service."""
-    return [message for method in service.methods for message in (method.input_type, method.output_type)]
-
-
 def _with_nested(message: Descriptor) -> Iterator[Descriptor]:
     yield message
     for nested in message.nested_types:

@@ -15,6 +15,7 @@ from common.server.listening import check_listen
 from common.settings import Settings, SettingsError
 from superbizagent.run.v1 import run_pb2, run_service_pb2
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from tests.support.callers import auth_file, bearer
 from tests.support.captured_log import captured_log
 from tests.support.fake_service import run_service, served, settings
 from tests.support.statuses import refused
@@ -43,16 +44,7 @@ def guarded() -> Any:
 
 @pytest.fixture
 def auth_settings(tmp_path: Path) -> Settings:
-    lines = [
-        f"{name} {hashlib.sha256(f'{name}-token'.encode()).hexdigest()} {roles}"
-        for name, roles in (("gw", "gateway"), ("page", "trace"), ("ops", "operator"))
-    ]
-    (tmp_path / "tokens").write_text("\n".join(lines))
-    return settings(AUTH_FILE=str(tmp_path / "tokens"))
-
-
-def bearer(token: str) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {token}"),)
+    return settings(AUTH_FILE=str(auth_file(tmp_path)))
 
 
 @pytest.mark.parametrize(

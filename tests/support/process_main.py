@@ -10,8 +10,9 @@ from common.quiet_core import quiet_grpc_core
 
 quiet_grpc_core()
 
+from common.errors import StartError  # noqa: E402
 from common.server import Context, GrpcServer, run_process  # noqa: E402
-from common.settings import Settings, SettingsError  # noqa: E402
+from common.settings import Settings  # noqa: E402
 from superbizagent.run.v1 import run_service_pb2  # noqa: E402
 from tests.support.fake_service import run_service  # noqa: E402
 
@@ -37,7 +38,7 @@ def main() -> int:
     """What a command does."""
     try:
         return run_process(Settings.from_env(os.environ), build)
-    except SettingsError as error:
+    except StartError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
 
