@@ -3,6 +3,7 @@
 Two statements could show RUNNING together with the head that the finish wrote.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,18 +71,20 @@ class RunReads:
         return await self._one(self._latest[full], session_id=session_id)
 
     async def runs_of_session(
-        self, session_id: str, status: str | None, after_pk: int | None, most: int
+        self, session_id: str, status: str | None, after: tuple[dt.datetime, int] | None, most: int
     ) -> list[RunRecord]:
-        """Runs of a session by created_at and id, both descending, after the run `after_pk`.
+        """Runs of a session by created_at and id, both descending, after those of the run `after`.
 
-        The position is a row and not a time: compared inside the database, it needs no conversion, which a
-        time that another application wrote in another form might not survive.
+        As long as that run is there, its stored time counts: compared inside the database it needs no
+        conversion, which a time that another application wrote in another form might not survive.
         """
         query = self._with_status(self._of_session, status).limit(most)
-        if after_pk is not None:
+        if after is not None:
+            created_at, pk = self._rows_of_runs.created_at.to_row(after[0]), after[1]
             last = diagnosis_run.alias("last")
-            since = select(last.c.created_at).where(last.c.id == after_pk).scalar_subquery()
-            query = query.where(_r.created_at <= since, or_(_r.created_at < since, _r.id < after_pk))
+            stored = select(last.c.created_at).where(last.c.id == pk).scalar_subquery()
+            since = func.coalesce(stored, bindparam(None, created_at, type_=_r.created_at.type))
+            query = query.where(_r.created_at <= since, or_(_r.created_at < since, _r.id < pk))
         return [self._rows_of_runs.record(row) for row in await self._rows(query, session_id=session_id)]
 
     async def runs_of_all(self, status: str, after_pk: int | None, most: int) -> list[RunRecord]:

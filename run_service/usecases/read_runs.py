@@ -1,13 +1,18 @@
 """GetRun, GetLatestRun and ListRuns."""
 
+import contextlib
+import datetime as dt
 from dataclasses import dataclass
 from typing import Protocol
 
-from common.page_token import make_token, read_token
+from common.page_token import make_token, page_token_invalid, read_token
 from run_service.inputs import GetLatestRun, GetRun, ListRuns
 from run_service.records import RunRecord
 from run_service.usecases.refusals import run_not_found
 from superbizagent.run.v1.run_pb2 import RunStatus, RunView
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class RunReader(Protocol):
@@ -18,7 +23,7 @@ class RunReader(Protocol):
     async def latest_run(self, session_id: str, *, full: bool) -> RunRecord | None: ...
 
     async def runs_of_session(
-        self, session_id: str, status: str | None, after_pk: int | None, most: int
+        self, session_id: str, status: str | None, after: tuple[dt.datetime, int] | None, most: int
     ) -> list[RunRecord]: ...
 
     async def runs_of_all(self, status: str, after_pk: int | None, most: int) -> list[RunRecord]: ...
@@ -52,21 +57,32 @@ async def list_runs(store: RunReader, request: ListRuns) -> RunPage:
     """A page of the runs of a session, newest first, or of all sessions by status."""
     status = status_name(request.status)
     query = ("runs", request.session_id, status)
-    position = read_token(query, request.page_token, 1)
-    after_pk = position[0] if position else None
     if request.session_id is None:
+        position = read_token(query, request.page_token, 1)
         # The gate lets no request pass that has neither session nor status.
-        runs = await store.runs_of_all(status or "", after_pk, request.page_size + 1)
+        runs = await store.runs_of_all(status or "", position[0] if position else None, request.page_size + 1)
     else:
-        runs = await store.runs_of_session(request.session_id, status, after_pk, request.page_size + 1)
+        position = read_token(query, request.page_token, 2)
+        after = (_created_at(position[0]), position[1]) if position else None
+        runs = await store.runs_of_session(request.session_id, status, after, request.page_size + 1)
     return _page(query, runs, request.page_size)
+
+
+def _created_at(microseconds: int) -> dt.datetime:
+    # No row has a time that a datetime cannot hold; a token that names one was made up.
+    with contextlib.suppress(OverflowError):
+        return _EPOCH + microseconds * _MICROSECOND
+    raise page_token_invalid()
 
 
 def _page(query: tuple[str, str | None, str | None], runs: list[RunRecord], size: int) -> RunPage:
     """Cut a page to its size. One row more was read: only if it is there, is there a next page."""
     if len(runs) <= size:
         return RunPage(runs, "")
-    return RunPage(runs[:size], make_token(query, (runs[size - 1].pk,)))
+    last = runs[size - 1]
+    created_us = (last.created_at - _EPOCH) // _MICROSECOND
+    position = (last.pk,) if query[1] is None else (created_us, last.pk)
+    return RunPage(runs[:size], make_token(query, position))
 
 
 def status_name(status: int) -> str | None:

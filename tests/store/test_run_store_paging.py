@@ -59,6 +59,19 @@ async def test_a_thousand_runs_of_one_instant_are_paged_by_seven_while_others_co
     assert max(Counter(found).values()) == 1
 
 
+async def test_a_page_goes_on_when_the_last_run_of_the_page_before_was_deleted(
+    server: RunServer, run_url: str
+) -> None:
+    session_id = new_session_id()
+    await insert_runs(run_url, session_id, 20, created=f"{INSTANT}.000000")
+    before = await ids_by_sql(run_url, session_id, "created_at DESC, id DESC")
+    request = pb.ListRunsRequest(session_id=session_id, page_size=7)
+    page = await server.stub.ListRuns(request)
+    await execute(run_url, f"DELETE FROM diagnosis_run WHERE run_id = '{before[6]}'")  # noqa: S608
+    rest = pb.ListRunsRequest(session_id=session_id, page_token=page.next_page_token)
+    assert [run.run_id for run in (await server.stub.ListRuns(rest)).runs] == before[7:]
+
+
 async def test_runs_of_a_status_come_by_id_across_sessions(server: RunServer, run_url: str) -> None:
     sessions = [new_session_id() for _ in range(2)]
     for session_id in sessions * 3:
