@@ -5,6 +5,7 @@ import datetime as dt
 import ipaddress
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 import pytest
@@ -12,14 +13,23 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from redis.asyncio import Redis
 
 from superbizagent.audit.v1.audit_service_pb2_grpc import add_AuditServiceServicer_to_server
 from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
-from superbizagent_client import CallOptions, RunClient, open_channel
+from superbizagent_client import (
+    CallOptions,
+    CanonicalInvocations,
+    CanonicalOptions,
+    RunClient,
+    open_channel,
+)
 from tests.client.fake_life import FakeLife
 from tests.client.fakes import FakeAuditService, FakeRunService
 from tests.client.harness import Harness, make_harness
+from tests.client.kept import closing
 from tests.client.proxy import Proxy
+from tests.support.redis_server import RedisServer, private_redis
 
 
 @pytest.fixture
@@ -153,6 +163,26 @@ def _self_signed() -> tuple[bytes, bytes]:
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return private, certificate.public_bytes(pem)
+
+
+@pytest.fixture
+async def redis_server(tmp_path: Path) -> AsyncIterator[RedisServer]:
+    async with private_redis(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    async with Redis.from_url(redis_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+async def kept(channel: grpc.aio.Channel, runs: FakeRunService, redis: Redis) -> AsyncIterator[Harness]:
+    """A boundary that keeps canonical invocations."""
+    canonical = CanonicalInvocations(redis, options=CanonicalOptions(deadline=5, ttl=100))
+    async with closing(make_harness(channel, runs, canonical=canonical)) as harness:
+        yield harness
 
 
 @pytest.fixture
