@@ -78,8 +78,14 @@ class Database:
         """Await `work` in a task of its own, which goes on to its end when the caller is cancelled."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._settle)
         return await asyncio.shield(task)
+
+    def _settle(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            # A caller that is gone asks no more; its error is then no fault that nobody looked at.
+            task.exception()
 
     async def close(self) -> None:
         """Let what runs finish and close every connection."""
@@ -98,8 +104,8 @@ class Database:
     def moment(self) -> ColumnElement[Any]:
         """The same clock at the moment when it is read, and not when its statement began.
 
-        For the time under a lock: the statement that takes it may have waited, while others passed by. Not for
-        conditions: no index helps to find what changes from row to row.
+        For the time under a lock: the statement that takes it may have waited, while others passed by. Not
+        for conditions: no index helps to find what changes from row to row.
         """
         # The session's zone is UTC. Not as a func: SQLAlchemy makes SYSDATE() of it, without fractions.
         return self.now() if self.is_sqlite else literal_column("SYSDATE(6)", UtcDateTime())
