@@ -6,10 +6,10 @@ import grpc
 import pytest
 
 from superbizagent.audit.v1.tool_invocation_pb2 import ToolInvocationInput
-from superbizagent_client import AuditRecorder, DeliveryOptions, open_channel
-from superbizagent_client.delivery import Losses
+from superbizagent_client import AuditRecorder, DeliveryOptions, LostItem, open_channel
+from superbizagent_client.delivery import MAX_LOST_ITEMS, Losses
 from tests.client.conftest import FakeServer
-from tests.client.fakes import FakeAuditService, refusing, silent
+from tests.client.fakes import RUN_ID, FakeAuditService, refusing, silent
 from tests.client.proxy import Proxy
 from tests.client.test_channel import invocation
 from tests.support.waiting import until
@@ -148,3 +148,70 @@ def test_warnings_are_rate_limited_and_leave_no_loss_unsaid(caplog: pytest.LogCa
         "Things could not be delivered: 12 since the last warning, 26 in all",
     ]
     assert losses.by_reason() == {"QUEUE_FULL": 26}
+
+
+async def test_what_was_lost_can_be_asked_for_one_by_one(
+    channel: grpc.aio.Channel, audits: FakeAuditService
+) -> None:
+    options = DeliveryOptions(capacity=2, retry=0.05)
+    audits.gate.clear()
+    recorder = AuditRecorder(channel, options=options)
+    recorder.record(invocation("call-1"))
+    await until(lambda: audits.batches)
+    recorder.record(invocation("call-2"))
+    recorder.record(invocation("call-3"))
+    audits.faults.append(refusing(Code.PERMISSION_DENIED, "ROLE_REQUIRED"))
+    audits.faults.append(refusing(Code.PERMISSION_DENIED, "ROLE_REQUIRED"))
+    audits.gate.set()
+    assert await recorder.flush()
+    await recorder.aclose()
+    recorder.record(invocation("call-4"))
+    recorder.record(invocation("password=hunter2 "))  # what does not fit the grammar is not repeated
+    assert recorder.lost_items() == (
+        LostItem(RUN_ID, "call-3", "QUEUE_FULL"),
+        LostItem(RUN_ID, "call-1", "ROLE_REQUIRED"),
+        LostItem(RUN_ID, "call-2", "ROLE_REQUIRED"),
+        LostItem(RUN_ID, "call-4", "CLOSED"),
+        LostItem(RUN_ID, "", "CLOSED"),
+    )
+
+
+async def test_items_that_were_on_their_way_are_known_when_they_are_lost(
+    channel: grpc.aio.Channel, audits: FakeAuditService
+) -> None:
+    audits.gate.clear()
+    recorder = AuditRecorder(channel)
+    recorder.record(invocation("call-1"))
+    await until(lambda: audits.batches)
+    recorder.record(invocation("call-2"))
+    await recorder.aclose(timeout=0.05)
+    assert [(lost.item_id, lost.reason) for lost in recorder.lost_items()] == [
+        ("call-1", "CLOSED"),
+        ("call-2", "CLOSED"),
+    ]
+    audits.gate.set()
+
+
+async def test_the_list_of_losses_is_bounded_and_their_count_is_not(channel: grpc.aio.Channel) -> None:
+    recorder = AuditRecorder(channel, options=DeliveryOptions(capacity=0))
+    for number in range(MAX_LOST_ITEMS + 5):
+        recorder.record(invocation(f"call-{number}"))
+    assert recorder.counts().lost == {"QUEUE_FULL": MAX_LOST_ITEMS + 5}
+    assert len(recorder.lost_items()) == MAX_LOST_ITEMS
+    assert recorder.lost_items()[-1].item_id == f"call-{MAX_LOST_ITEMS + 4}"
+
+
+async def test_a_logging_handler_that_fails_is_no_tools_trouble(channel: grpc.aio.Channel) -> None:
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("the disk is full")
+
+    logger, handler = logging.getLogger("superbizagent_client.audit"), Failing()
+    logger.addHandler(handler)
+    try:
+        recorder = AuditRecorder(channel, options=DeliveryOptions(capacity=0))
+        recorder.record(invocation())
+        recorder.lose("CLIENT_FAULT")
+    finally:
+        logger.removeHandler(handler)
+    assert recorder.counts().lost == {"QUEUE_FULL": 1, "CLIENT_FAULT": 1}
