@@ -33,7 +33,7 @@ demo: $(READY) ## one real diagnosis on a real pair of services; make demo Q="..
 test: $(READY) ## every test; make test T="tests/unit -k lease" runs some of them
 	@$(BIN)/pytest $(T)
 
-lint: $(READY) ## ruff, mypy --strict, import-linter, buf lint and breaking, generated code in sync
+lint: $(READY) ## ruff, mypy --strict, import-linter, buf, generated code in sync, contracts metadata only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -41,6 +41,7 @@ lint: $(READY) ## ruff, mypy --strict, import-linter, buf lint and breaking, gen
 	$(BUF) lint
 	$(BUF) breaking --against protos/baseline.binpb
 	$(BIN)/python tools/protos.py --check
+	$(BIN)/superbizagent contract-check
 
 format: $(READY) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix-only .

@@ -120,6 +120,23 @@ LESSONS: dict[str, Lesson] = {
         settings=_CLIENT_SETTINGS,
         exit_codes="0 shown; 1 not found or not reachable; 2 wrong arguments or settings",
     ),
+    "contract-check": Lesson(
+        brief="prove that the contracts can carry metadata only",
+        what=(
+            "Walks every message that a call can carry and fails on whatever could hold a body: bytes,\n"
+            "maps, foreign messages, strings without a grammar, names that bodies have, texts beyond the\n"
+            "three. Prints the digest of the contracts: a server with the same digest has the very same."
+        ),
+        examples=(
+            "superbizagent contract-check",
+            "superbizagent contract-check --target 127.0.0.1:50052    a running server, for operators",
+        ),
+        settings=("TOKEN", "TLS_CA"),
+        exit_codes=(
+            "0 nothing but metadata fits in; 1 something else does, or the server does not answer;\n"
+            "  2 wrong arguments or settings"
+        ),
+    ),
     "token": Lesson(
         brief="make a token for a caller",
         what="Tokens tell the services who calls. They know the SHA-256 of each, from the file AUTH_FILE.",
@@ -129,7 +146,7 @@ LESSONS: dict[str, Lesson] = {
         brief="print a new token and its line for AUTH_FILE",
         what=(
             "Prints a new random token and the line that makes the services know it. Nothing is written:\n"
-            "give the token to the caller (SUPERBIZ_TOKEN), append the line to AUTH_FILE and restart.\n"
+            "give the token to the caller (SUPERBIZ_TOKEN), append the line to AUTH_FILE and send SIGHUP.\n"
             "Roles: gateway (carries runs out, records audits), trace (reads, without question and answer),\n"
             "operator (everything)."
         ),

@@ -99,6 +99,12 @@ def _trace(parsed: argparse.Namespace) -> int:
     return trace(parsed.run_id, run=parsed.run, audit=parsed.audit, session=parsed.session)
 
 
+def _contract_check(parsed: argparse.Namespace) -> int:
+    from cli.contract_check import contract_check
+
+    return contract_check(parsed.target)
+
+
 def _token_new(parsed: argparse.Namespace) -> int:
     from cli.new_token import new_token
 
@@ -113,6 +119,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "migrate": _migrate,
     "watch": _watch,
     "trace": _trace,
+    "contract-check": _contract_check,
     "token new": _token_new,
 }
 

@@ -76,6 +76,13 @@ def _build() -> Parser:
     trace = _add(commands, "trace")
     _add_client_options(trace, audit=True)
 
+    check = _add(commands, "contract-check")
+    check.add_argument(
+        "--target",
+        metavar="HOST:PORT",
+        help="a running server, asked by reflection; default: this installation",
+    )
+
     token = _add(commands, "token")
     new = _add(token.add_subparsers(title="commands", metavar="COMMAND", required=True), "token new")
     new.add_argument(

@@ -28,11 +28,12 @@ class Authority:
         certificate = self._sign(self._name, self._key, ca=True)
         self.ca.write_bytes(certificate)
 
-    def issue(self, name: str) -> Certificate:
+    def issue(self, name: str, *, expired: bool = False) -> Certificate:
+        """A certificate for this machine; an expired one ended an hour ago."""
         key = ec.generate_private_key(ec.SECP256R1())
         cert_path, key_path = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        cert_path.write_bytes(self._sign(subject, key, ca=False))
+        cert_path.write_bytes(self._sign(subject, key, ca=False, hours=-1 if expired else 1))
         key_path.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -42,7 +43,9 @@ class Authority:
         )
         return Certificate(cert_path, key_path)
 
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> bytes:
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool, hours: int = 1
+    ) -> bytes:
         now = dt.datetime.now(dt.UTC)
         loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         return (
@@ -51,8 +54,8 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
+            .not_valid_before(now - dt.timedelta(hours=2))
+            .not_valid_after(now + dt.timedelta(hours=hours))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName([loopback]), critical=False)
             .sign(self._key, hashes.SHA256())
