@@ -66,10 +66,13 @@ class ClientCertificate(NamedTuple):
 
 
 def channel_options(address: str, more: ChannelOptions) -> ChannelOptions:
-    """All options for an address; `more` wins."""
-    # A proxy of the environment would reach its own loopback, and read the token on the way.
-    own: ChannelOptions = (("grpc.enable_http_proxy", 0),) if is_loopback(address) else ()
-    return _OPTIONS + own + more
+    """All options for an address; `more` wins. Each comes once: of two gRPC takes the first."""
+    chosen: dict[str, str | int] = dict(_OPTIONS)
+    if is_loopback(address):
+        # A proxy of the environment would reach its own loopback, and read the token on the way.
+        chosen["grpc.enable_http_proxy"] = 0
+    chosen.update(more)
+    return tuple(chosen.items())
 
 
 def tls_credentials(

@@ -32,8 +32,8 @@ def open_channel(
     with each call. Without TLS it is sent to a loopback address only, unless `allow_insecure_token` says that
     something else protects the line (a mesh, a private network). `deadline` seconds are given to each short
     call that comes without a timeout of its own; streams have none. `options` are gRPC channel arguments that
-    come after ours, so that they win. The largest message that is received stays at gRPC's default of 4 MiB:
-    no page and no event is larger.
+    win over ours. The largest message that is received stays at gRPC's default of 4 MiB: no page and no event
+    is larger.
     """
     credentials = tls_credentials(tls=tls, ca=tls_ca, certificate=client_certificate, token=token)
     arguments = channel_options(address, options)

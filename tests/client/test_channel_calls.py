@@ -94,6 +94,29 @@ async def test_calls_go_in_turn_to_all_addresses_and_on_with_the_others_when_one
         assert sum(len(server.runs.appends) for server in servers[1:]) == 80 - calls[0]
 
 
+async def test_a_name_one_of_whose_addresses_is_dead_serves_every_call(
+    server: FakeServer, runs: FakeRunService
+) -> None:
+    """localhost is ::1 too on most machines, where nobody listens here."""
+    async with open_channel(f"localhost:{server.port}") as channel:
+        for turn in range(20):
+            await RunServiceStub(channel).AppendRunEvents(append(f"e-{turn}"))
+    assert len(runs.appends) == 20
+
+
+async def test_a_loopback_address_is_not_looked_for_behind_a_proxy(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with open_channel(server.address, token="tok-1") as channel:
+        assert list((await RunServiceStub(channel).AppendRunEvents(append())).seqs) == [1]
+    proxied = open_channel(server.address, options=(("grpc.enable_http_proxy", 1),))
+    async with proxied as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await RunServiceStub(channel).AppendRunEvents(append(), timeout=2)
+
+
 async def test_a_server_that_asks_for_a_certificate_gets_it(
     runs: FakeRunService, mutual_tls_server: TlsServer
 ) -> None:

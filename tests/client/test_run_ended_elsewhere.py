@@ -183,6 +183,24 @@ async def test_an_agent_that_swallows_the_cancellation_is_told_when_it_leaves(
     assert task.cancelling() == 0
 
 
+async def test_news_in_the_very_moment_of_leaving_are_told_and_cancel_nothing_behind(
+    runs: FakeLife, client: RunClient
+) -> None:
+    async def agent() -> str:
+        try:
+            async with begun(client) as run:
+                runs.end("CANCELLED")
+                run._ended("CANCELLED")  # as the keeper does; the task does not come to wait any more
+        except RunCancelledElsewhere:
+            await asyncio.wait({asyncio.ensure_future(for_ever())}, timeout=0.01)
+            return "told"
+        return "not told"
+
+    task = asyncio.create_task(agent())
+    assert await task == "told"
+    assert task.cancelling() == 0
+
+
 async def test_a_cancellation_by_others_stays_one_also_when_the_run_was_cancelled(
     runs: FakeLife, client: RunClient
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import inspect
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class Here:
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         method = getattr(self._face, name)
-        if asyncio.iscoroutinefunction(method):
+        if inspect.iscoroutinefunction(method):
             return await method(*args, **kwargs)
         return await asyncio.to_thread(method, *args, **kwargs)
 

@@ -29,6 +29,7 @@ def documents() -> list[Path]:
     return [
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "packaging" / "client" / "README.md",
     ]
 
 

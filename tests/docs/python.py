@@ -2,12 +2,14 @@
 
 import ast
 import asyncio
+import contextlib
 import inspect
 import sys
 from typing import Any
 
 from tests.docs.markdown import Block
 from tests.docs.serving import SECONDS, Pair
+from tests.support.redis_server import private_redis
 
 
 async def run_blocks(blocks: list[Block], pair: Pair) -> None:
@@ -17,7 +19,10 @@ async def run_blocks(blocks: list[Block], pair: Pair) -> None:
         "RUN_ADDRESS": pair.run_address,
         "AUDIT_ADDRESS": pair.audit_address,
     }
-    async with asyncio.timeout(SECONDS):
+    async with contextlib.AsyncExitStack() as stack:
+        if any("REDIS_URL" in block.text for block in blocks):
+            namespace["REDIS_URL"] = (await stack.enter_async_context(private_redis(pair.folder))).url
+        await stack.enter_async_context(asyncio.timeout(SECONDS))
         for block in blocks:
             if "asyncio.run(" in block.text:
                 await _run_program(block, pair)
