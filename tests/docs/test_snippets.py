@@ -11,10 +11,11 @@ from tests.docs.python import run_blocks
 from tests.docs.serving import Pair
 from tests.docs.shell import Shell, commands
 from tests.support.java import Stubs
+from tests.support.node import node_modules, run_node
 
 pytestmark = pytest.mark.timeout(300)  # commands start processes, and Java stubs are compiled
 
-_RUN = {"sh", "json", "python", "java", "auth"}
+_RUN = {"sh", "json", "python", "java", "js", "auth"}
 _PICTURES = {"text", "mermaid"}  # outputs, forms and drawings: there is nothing to run in them
 
 
@@ -57,6 +58,16 @@ def test_the_java_programs_compile_and_run(document: Path, pair: Pair, java_stub
         source.write_text(pair.placed(block.text))
         java_stubs.compile([source], pair.folder)
         java_stubs.run(pair.folder, found[1])
+
+
+@_having("js")
+def test_the_node_programs_run(document: Path, pair: Pair) -> None:
+    (pair.folder / "node_modules").symlink_to(node_modules(ROOT / "examples" / "node-check"))
+    (pair.folder / "protos").symlink_to(ROOT / "protos")
+    for block in _of(document, "js"):
+        program = pair.folder / "program.mjs"
+        program.write_text(pair.placed(block.text))
+        run_node(program, pair.folder)
 
 
 @_having("auth")

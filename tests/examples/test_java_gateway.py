@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,13 @@ async def test_an_error_that_no_repetition_repairs_ends_the_program(
     async with running(command) as follow:
         assert await follow.end() == 1
     assert follow.errors == ["error: NOT_FOUND RUN_NOT_FOUND"]
+
+
+def test_the_maven_project_names_classes_and_contracts_that_exist() -> None:
+    """Maven itself is not run here; its sources are, compiled by javac."""
+    pom = ET.parse(EXAMPLE / "pom.xml").getroot()  # noqa: S314  # it is our own file
+    found = {one.tag.partition("}")[2]: (one.text or "").strip() for one in pom.iter()}
+    source = EXAMPLE / "src" / "main" / "java" / f"{found['exec.mainClass'].replace('.', '/')}.java"
+    assert source.is_file()
+    protos = found["protoSourceRoot"].replace("${project.basedir}", str(EXAMPLE))
+    assert Path(protos).resolve() == ROOT / "protos"

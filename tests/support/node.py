@@ -1,4 +1,4 @@
-"""Packages of a Node.js project, installed once for all runs of the tests."""
+"""Node.js, and packages of a project, which are installed once for all runs of the tests."""
 
 import hashlib
 import shutil
@@ -19,6 +19,13 @@ def node_modules(project: Path) -> Path:
     if not kept.exists():
         _install(project, kept)
     return kept / "node_modules"
+
+
+def run_node(program: Path, folder: Path) -> None:
+    """Run a program in a folder; fails if it fails."""
+    command = [node_program("node"), str(program)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 def _install(project: Path, kept: Path) -> None:
