@@ -113,6 +113,8 @@ class MySqlServer(DatabaseServer):
             raise MissingEngineError(
                 "no MySQL server for tests: set SUPERBIZ_TEST_MYSQL_URL=mysql+aiomysql://user:pw@host:3306"
             )
+        # Left by a server that was killed; it counts as held while anything has that process number.
+        (self._folder / "run" / "mysqld.sock.lock").unlink(missing_ok=True)
         command = [str(MYSQL_TOOL), "start", str(self._folder), str(self.port), *_QUICK, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return int((self._folder / "mysqld.pid").read_text())

@@ -53,6 +53,9 @@ async def session(url: str) -> AsyncIterator[Callable[[str], Any]]:
         user=parsed.username,
         password=parsed.password or "",
         db=parsed.database,
+        charset="utf8mb4",
+        # Otherwise MariaDB locks the gap before the row too, and creating runs waits.
+        init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     )
     async with connection.cursor() as cursor:
 
