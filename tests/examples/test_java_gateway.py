@@ -1,7 +1,6 @@
 """examples/java-gateway, compiled with Debian's grpc-java and run against the real services."""
 
 import re
-import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -9,17 +8,17 @@ import pytest
 
 from tests.conftest import StartRunProcess
 from tests.examples.following import SEEN, follow_over_cuts
+from tests.examples.older import older_contracts, run_with_the_newest_type
 from tests.examples.programs import run, running
 from tests.examples.protected import protected_services
 from tests.support.java import Stubs, generate
-from tests.support.run import append, event, finish_run, running_run
+from tests.support.run import running_run
 from tests.support.run_server import ROOT, RunServer
 
 pytestmark = pytest.mark.timeout(240)  # protoc, javac and a JVM on a busy machine
 
 EXAMPLE = ROOT / "examples" / "java-gateway"
 CHECK, FOLLOW = "com.superbizagent.example.Check", "com.superbizagent.example.Follow"
-NEWEST_TYPE = "RUN_EVENT_TYPE_RELEASE_DECIDED"
 
 
 @pytest.fixture(scope="session")
@@ -58,22 +57,11 @@ async def test_one_thing_that_is_not_as_it_should_be_is_named_and_fails_the_chec
 async def test_a_type_that_an_older_client_does_not_know_is_passed_over(
     java_stubs: Stubs, classes: Path, run_server: RunServer, tmp_path: Path
 ) -> None:
-    """The client is made from the contracts as they were before the newest type came."""
-    protos = tmp_path / "protos"
-    shutil.copytree(ROOT / "protos" / "superbizagent" / "run", protos / "superbizagent" / "run")
-    events = protos / "superbizagent" / "run" / "v1" / "run_event.proto"
-    text = events.read_text()
-    older, count = re.subn(rf"^  {NEWEST_TYPE} = \d+;\n", "", text, flags=re.MULTILINE)
-    assert count == 1, text
-    events.write_text(older)
-    files = sorted(str(one.relative_to(protos)) for one in protos.rglob("*.proto"))
+    protos = older_contracts(tmp_path)
+    files = sorted(str(one.relative_to(protos)) for one in protos.glob("superbizagent/run/v1/*.proto"))
     old_stubs = generate(tmp_path / "old", [protos], files)
-
-    run_id = (await running_run(run_server.stub)).run_id
-    await append(run_server.stub, run_id, event("RELEASE_DECIDED"), event("STEP_STARTED"))
-    await finish_run(run_server.stub, run_id)
-    command = java_stubs.command(classes, FOLLOW, old_stubs)
-    said = await run([*command, run_server.address, run_id])
+    run_id = await run_with_the_newest_type(run_server)
+    said = await run([*java_stubs.command(classes, FOLLOW, old_stubs), run_server.address, run_id])
     assert said.splitlines() == [
         "1 RUN_CREATED",
         "2 RUN_STARTED",

@@ -9,6 +9,8 @@ from tests.conftest import StartRunProcess
 from tests.examples.conftest import Puppet, StartGateway, serve_gateway
 from tests.support.run import get_run, until_ended
 from tests.support.run_server import RunServer
+from tests.support.stream import open_streams
+from tests.support.waiting import until
 
 
 async def test_a_question_brings_the_exact_run_its_events_and_the_published_answer(
@@ -65,6 +67,7 @@ async def test_a_closed_browser_does_not_end_the_run(
     async with start_gateway(puppet) as browser:
         async with browser.ask() as page:
             await page.read(seq=3)
+        await until(lambda: not len(open_streams(run_server)))  # nothing is sent to nobody
         puppet.go.set()
         run = await until_ended(run_server.stub, page.run_id)
     assert run.status == RunStatus.RUN_STATUS_SUCCESS

@@ -1,5 +1,6 @@
 """examples/python-gateway as its readme says to start it, with the packages that it names."""
 
+import ast
 import os
 import re
 import shlex
@@ -48,6 +49,18 @@ async def test_the_documented_command_serves_the_gateway(run_server: RunServer, 
         program.process.terminate()
         await program.end()
     assert page.received[-1].data["status"] == "SUCCESS"
+
+
+def test_it_needs_nothing_of_the_services_but_their_client() -> None:
+    roots = set[str]()
+    for source in EXAMPLE.rglob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                roots.add(str(node.module).partition(".")[0])
+            elif isinstance(node, ast.Import):
+                roots |= {name.name.partition(".")[0] for name in node.names}
+    foreign = roots - set(sys.stdlib_module_names) - {"chat_gateway", "starlette", "google", "grpc"}
+    assert foreign == {"superbizagent", "superbizagent_client"}
 
 
 def test_its_packages_are_those_that_it_is_tested_with() -> None:
