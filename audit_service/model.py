@@ -101,3 +101,11 @@ class Summary(NamedTuple):
 
     groups: list[Group]
     truncated: bool
+
+
+class AgedRow(NamedTuple):
+    """A row as a purge looks at it. `run_id` is None in rows of long ago."""
+
+    id: int
+    run_id: str | None
+    is_old: bool

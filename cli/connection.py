@@ -73,10 +73,20 @@ class Service:
     ) -> ResponseT:
         """Make a short call; raise CommandError if it fails."""
         try:
+            return await self.call(method, request)
+        except ServiceError as error:
+            failed = error
+        raise self.explain(failed)
+
+    async def call(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """The same for a caller that knows what to do about some errors: raise ServiceError."""
+        try:
             return await method(request, timeout=CALL_SECONDS)
         except grpc.RpcError as error:
             failed = service_error(error)
-        raise self.explain(failed)
+        raise failed
 
     def explain(self, error: ServiceError) -> CommandError:
         """What to tell a person about the error."""

@@ -91,6 +91,24 @@ LESSONS: dict[str, Lesson] = {
             "  or the database does not answer; 2 a setting is wrong"
         ),
     ),
+    "purge": Lesson(
+        brief="delete old events and audit rows",
+        what=(
+            "Deletes the events of runs that ended longer ago than AGE, and audit rows that are older, with\n"
+            "their idempotency keys. Runs themselves stay, with question and answer, and a run that is not\n"
+            "final is not touched. Ages are judged by the database's clock. It works in small batches\n"
+            "beside the running services, rests as long as it works, and may be broken off and repeated."
+        ),
+        examples=(
+            "superbizagent purge --older-than 90d --dry-run    how much it would be",
+            "superbizagent purge --older-than 90d",
+        ),
+        settings=("DATABASE_URL", "DATABASE_TIME_ZONE"),
+        exit_codes=(
+            "0 done; 1 the database does not answer or is not migrated; 2 wrong arguments or settings;\n"
+            "  130 broken off by Ctrl-C: it says how far it came"
+        ),
+    ),
     "watch": Lesson(
         brief="follow a run live",
         what=(

@@ -87,6 +87,12 @@ def _migrate(parsed: argparse.Namespace) -> int:
     return migrate(check_only=parsed.check, take_over=parsed.take_over)
 
 
+def _purge(parsed: argparse.Namespace) -> int:
+    from cli.purge import purge
+
+    return purge(parsed.older_than, dry_run=parsed.dry_run)
+
+
 def _watch(parsed: argparse.Namespace) -> int:
     from cli.watch import watch
 
@@ -117,6 +123,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run-service": _run_service,
     "audit-service": _audit_service,
     "migrate": _migrate,
+    "purge": _purge,
     "watch": _watch,
     "trace": _trace,
     "contract-check": _contract_check,

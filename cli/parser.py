@@ -71,6 +71,10 @@ def _build() -> Parser:
         help="also complete tables of a Java application whose own migrations were not all applied",
     )
 
+    purge = _add(commands, "purge")
+    purge.add_argument("--older-than", required=True, metavar="AGE", help="such as 90d; also s, m and h")
+    purge.add_argument("--dry-run", action="store_true", help="only count what would go")
+
     watch = _add(commands, "watch")
     _add_client_options(watch, audit=False)
     trace = _add(commands, "trace")

@@ -23,15 +23,17 @@ from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import Run
 from superbizagent.run.v1.run_service_pb2 import GetRunRequest, ListRunEventsRequest
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from superbizagent_client import SeqPurgedError, ServiceError
 from superbizagent_contract import limits
 
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """What RunService knows."""
+    """What RunService knows. Events before `oldest_seq` were purged."""
 
     run: Run
     events: list[RunEvent]
+    oldest_seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def trace(run_id: str, *, run: str | None, audit: str | None, session: str | Non
         console = new_console()
         async with Service(RUN_SERVICE, run_address, access) as runs:
             found = await fetch_run(runs, run_id, session)
-        show_run(console, found.run, found.events)
+        show_run(console, found.run, found.events, oldest_seq=found.oldest_seq)
         # Shown before the audit is asked: the half that is there helps already.
         async with Service(AUDIT_SERVICE, audit_address, access) as audits:
             calls = await fetch_tool_calls(audits, run_id, session)
@@ -68,20 +70,25 @@ async def fetch_run(service: Service, run_id: str, session: str | None = None) -
     """The run in view BASIC and all its events."""
     stub = RunServiceStub(service.channel)
     run = (await service.ask(stub.GetRun, GetRunRequest(run_id=run_id, session_id=session))).run
+    request = ListRunEventsRequest(run_id=run_id, session_id=session, page_size=limits.MAX_PAGE_SIZE)
     events: list[RunEvent] = []
-    while True:
-        page = await service.ask(
-            stub.ListRunEvents,
-            ListRunEventsRequest(
-                run_id=run_id,
-                session_id=session,
-                after_seq=events[-1].seq if events else 0,
-                page_size=limits.MAX_PAGE_SIZE,
-            ),
-        )
-        events.extend(page.events)
-        if not page.events or events[-1].seq >= page.last_seq:
-            return RunTrace(run, events)
+    oldest_seq = 1
+    failed: ServiceError | None = None
+    while failed is None:
+        try:
+            page = await service.call(stub.ListRunEvents, request)
+        except SeqPurgedError as error:
+            # Also between two pages: what was read before is still the truth.
+            request.after_seq = max((error.oldest_seq or 1) - 1, request.after_seq + 1)
+            oldest_seq = oldest_seq if events else request.after_seq + 1
+        except ServiceError as error:
+            failed = error
+        else:
+            events.extend(page.events)
+            if not page.events or events[-1].seq >= page.last_seq:
+                return RunTrace(run, events, oldest_seq)
+            request.after_seq = events[-1].seq
+    raise service.explain(failed)
 
 
 async def fetch_tool_calls(service: Service, run_id: str, session: str | None = None) -> ToolCalls:

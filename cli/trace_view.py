@@ -20,13 +20,16 @@ _NAME_WIDTH = 22
 _NUMBERS = frozenset({"took", "request", "result", "calls", "failed", "cut", "bytes", "p50", "p95", "max"})
 
 
-def show_run(console: Console, run: Run, events: Sequence[RunEvent]) -> None:
-    """The head of the run and its timeline."""
+def show_run(console: Console, run: Run, events: Sequence[RunEvent], *, oldest_seq: int = 1) -> None:
+    """The head of the run and its timeline; events before `oldest_seq` were purged."""
     print_line(console, Text(f"run {safe(run.run_id)}", style="bold"))
     console.print(_facts(run))
     print_line(console, Text("\nevents", style="bold"))
+    if oldest_seq > 1:
+        print_line(console, Text(f"  those before seq {oldest_seq} were purged", style="yellow"))
     if not events:
-        print_line(console, "  none: this run was not created by RunService")
+        if not run.last_seq:
+            print_line(console, "  none: this run was not created by RunService")
         return
     print_line(console, Text(f"  {HEADING}", style="dim"))
     for event in events:

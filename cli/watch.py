@@ -21,7 +21,7 @@ from cli.words import counted, safe
 from superbizagent.run.v1.run_event_pb2 import RunEvent, RunEventType
 from superbizagent.run.v1.run_service_pb2 import GetRunRequest
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import RunEventStream, ServiceError
+from superbizagent_client import RunEventStream, SeqPurgedError, ServiceError
 
 
 def watch(run_id: str, *, run: str | None, session: str | None) -> int:
@@ -47,7 +47,9 @@ async def _follow(console: Console, service: Service, run_id: str, session: str 
     cut = _Cut(console)
     status = status_name(head.status)
     seen = 0
-    async with RunEventStream(service.channel, run_id, session_id=session, on_retry=cut.on_retry) as stream:
+    async with RunEventStream(
+        service.channel, run_id, session_id=session, on_retry=cut.on_retry, purged="snapshot"
+    ) as stream:
         try:
             async for message in stream.messages():
                 cut.over(stream.last_seq)
@@ -76,6 +78,9 @@ class _Cut:
         self._attempts = 0
 
     def on_retry(self, error: ServiceError, seconds: float) -> None:
+        if isinstance(error, SeqPurgedError):
+            self._say(f"-- events before seq {error.oldest_seq} were purged")
+            return
         if self._attempts == 0:
             why = " ".join(word for word in (error.code.name, error.reason) if word)
             self._say(f"-- connection lost ({why}), trying again in {seconds:.1f} s")

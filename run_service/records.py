@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from run_service.lifecycle import Status
+from run_service.lifecycle import Status, is_final
 
 
 class RunRecord(NamedTuple):
@@ -25,8 +25,8 @@ class RunRecord(NamedTuple):
     total_token_count: int | None
     step_count: int | None
     tool_call_count: int | None
-    created_at: dt.datetime
-    updated_at: dt.datetime
+    created_at: dt.datetime | None
+    updated_at: dt.datetime | None
     head_seq: int | None
     error_code: str | None
     trace_id: str | None
@@ -75,6 +75,19 @@ class RunHead(NamedTuple):
     session_id: str
     status: str | None
     head_seq: int | None
+
+
+class RunWithEvents(NamedTuple):
+    """A run that has events, as a purge looks at it. All but the first two are None if the run is gone."""
+
+    pk: int
+    first_event_time: dt.datetime
+    status: str | None
+    finish_time: dt.datetime | None
+
+    def ended_before(self, moment: dt.datetime) -> bool:
+        """True for a run that is final, and became so before `moment`."""
+        return is_final(self.status) and self.finish_time is not None and self.finish_time < moment
 
 
 class EventRecord(NamedTuple):
