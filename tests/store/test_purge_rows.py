@@ -146,14 +146,16 @@ async def test_recording_goes_on_beside_a_purge_and_nothing_is_lost_or_doubled(w
     items = [new() for _ in range(60)]
     await world.old(*items)
     fresh = [new() for _ in range(60)]
+    recording = [
+        world.records.record_batch(calls[start : start + 10])
+        for calls in (fresh, items)
+        for start in range(0, 60, 10)
+    ]
     # The old calls are repeated just while they are purged: each is stored once, before or after.
-    _, *outcomes = await asyncio.gather(
-        world.purge(batch=10),
-        world.purge(batch=7),
-        *(world.records.record_batch(fresh[start : start + 10]) for start in range(0, 60, 10)),
-        *(world.records.record_batch(items[start : start + 10]) for start in range(0, 60, 10)),
+    outcomes, *_ = await asyncio.gather(
+        asyncio.gather(*recording), world.purge(batch=10), world.purge(batch=7)
     )
-    assert all(isinstance(one, Recorded) for found in outcomes[1:] for one in found)
+    assert all(isinstance(one, Recorded) for found in outcomes for one in found)
     rows, keys = await world.stored()
     assert rows == keys
     assert len(rows) >= 60
