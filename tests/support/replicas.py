@@ -1,0 +1,97 @@
+"""Two processes of each service on one database and one Redis, each on a port that it keeps."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from tests.support.database_server import free_port
+from tests.support.run_server import ROOT, START_SECONDS, serving
+from tests.support.waiting import until_async
+
+
+class Replica:
+    """A service process that can be stopped, killed and started again on its port. Its log is a file."""
+
+    def __init__(self, module: str, folder: Path, settings: dict[str, str]) -> None:
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.log = folder / f"{module}-{self.port}.log"
+        self._module = module
+        self._settings = settings | {"RUN_LISTEN": self.address, "AUDIT_LISTEN": self.address}
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start and wait until it serves."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SUPERBIZ_")}
+        environment = own | {f"SUPERBIZ_{name}": value for name, value in self._settings.items()}
+        environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "protos")))
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", self._module), stderr=log, cwd=ROOT, env=environment
+            )
+        # Only then the channel: after a refused connection it would wait for seconds.
+        await until_async(self._listens, START_SECONDS)
+        async with grpc.aio.insecure_channel(self.address) as channel:
+            await serving(channel)
+
+    async def _listens(self) -> bool:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.close()
+            await writer.wait_closed()
+            return True
+        return False
+
+    def errors(self) -> list[str]:
+        """The lines of its log that are errors."""
+        return [line for line in self.log.read_text().splitlines() if '"level": "error"' in line]
+
+    async def stop(self) -> int:
+        """SIGTERM: it drains; the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(START_SECONDS):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        """kill -9, if it runs."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Two of each."""
+
+    runs: tuple[Replica, Replica]
+    audits: tuple[Replica, Replica]
+
+    @property
+    def run_target(self) -> str:
+        """What a client dials: both, in turns."""
+        return f"ipv4:{','.join(one.address for one in self.runs)}"
+
+    @property
+    def audit_target(self) -> str:
+        return f"ipv4:{','.join(one.address for one in self.audits)}"
+
+
+@contextlib.asynccontextmanager
+async def started_replicas(folder: Path, **settings: str) -> AsyncIterator[Replicas]:
+    """Start two of each; whatever of them still runs at the end is killed."""
+    settings = {"LOG_FORMAT": "json", "DRAIN_SECONDS": "5"} | settings
+    runs = (Replica("run_service", folder, settings), Replica("run_service", folder, settings))
+    audits = (Replica("audit_service", folder, settings), Replica("audit_service", folder, settings))
+    try:
+        await asyncio.gather(*(one.start() for one in (*runs, *audits)))
+        yield Replicas(runs, audits)
+    finally:
+        await asyncio.gather(*(one.kill() for one in (*runs, *audits)))
