@@ -42,6 +42,8 @@ _OPTIONS: ChannelOptions = (
     # and find a dead peer within 25 s.
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # The core waits this long for the answer to a ping, 60 s by default, whatever the line above says.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     # The library's own default waits up to two minutes before it looks for a restarted server again. The

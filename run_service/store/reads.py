@@ -49,7 +49,7 @@ class RunReads:
         # Joined, so that a run whose row in diagnosis_run was deleted is missing here, as it is everywhere.
         control_of_run = run_control.join(diagnosis_run, _c.run_pk == _r.id)
         self._heads = (
-            select(_c.run_pk, _c.head_seq)
+            select(_r.id, _r.session_id, _r.status, _c.head_seq)
             .select_from(control_of_run)
             .where(_c.run_pk.in_(bindparam("pks", expanding=True)))
         )
@@ -99,9 +99,9 @@ class RunReads:
         rows = await self._rows(self._head, run_id=run_id)
         return RunHead(*rows[0]) if rows else None
 
-    async def heads(self, pks: Sequence[int]) -> dict[int, int]:
-        """The heads of managed runs, by key; a run that is gone is left out."""
-        return dict(await self._rows(self._heads, pks=list(pks)))
+    async def heads(self, pks: Sequence[int]) -> list[RunHead]:
+        """Status and head of managed runs; a run that is gone is left out."""
+        return [RunHead(*row) for row in await self._rows(self._heads, pks=list(pks))]
 
     async def events(self, pk: int, after_seq: int, most: int) -> list[EventRecord]:
         """Events of a run in the order of seq."""

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from common.errors import Refusal, store_unavailable
 from common.log import get_logger
+from run_service.lifecycle import is_final
 from run_service.mapping import event_frame
-from run_service.records import EventRecord
+from run_service.records import EventRecord, RunHead
 from run_service.stream.ring import Ring
 from run_service.usecases.read_events import EventReader, next_events, unbroken
 from run_service.usecases.refusals import run_not_found
@@ -33,7 +34,7 @@ class RunFeed:
         self.readers = 0
         self.ring = Ring(tail=head_seq)
         self.final_seq: int | None = None
-        """seq of RUN_FINISHED once it was read: the event itself is the proof that the run is final."""
+        """seq of the last event, once the run is known to be final. RUN_FINISHED itself is a proof of it."""
         self.failure: Refusal | None = None
         """Why this feed cannot go on. Each stream ends with it, at its own position."""
         self._store = store
@@ -48,6 +49,18 @@ class RunFeed:
         if seq > self._wanted:
             self._wanted = seq
             self._wake.set()
+
+    def seen(self, run: RunHead) -> None:
+        """What a look at the run found: status and head, read together.
+
+        A run that another application ended behind our back has no RUN_FINISHED: its end is believed when
+        everything up to the head that was read with it is here.
+        """
+        head_seq = run.head_seq or 0
+        self.reached(head_seq)
+        if is_final(run.status) and self.ring.tail == head_seq and self.final_seq is None:
+            self.final_seq = head_seq
+            self.wake_readers()
 
     def gone(self) -> None:
         """The run is not in the database any more."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from common.log import get_logger
 from run_service.doorbell import Doorbell
+from run_service.records import RunHead
 from run_service.stream.feed import RunFeed
 from run_service.usecases.read_events import EventReader
 
@@ -17,7 +18,7 @@ _log = get_logger(__name__)
 class HubStore(EventReader, Protocol):
     """What the hub needs of the store."""
 
-    async def heads(self, pks: Sequence[int]) -> dict[int, int]: ...
+    async def heads(self, pks: Sequence[int]) -> list[RunHead]: ...
 
 
 class EventHub:
@@ -87,12 +88,12 @@ class EventHub:
             if not feeds:
                 return
             try:
-                heads = await self._store.heads(list(feeds))
+                heads = {head.pk: head for head in await self._store.heads(list(feeds))}
             except Exception as error:  # noqa: BLE001 - whatever it is, the next poll sees what was missed
                 _log.warning("poll failed", error_type=type(error).__name__)
                 continue
             for pk, feed in feeds.items():
                 if pk in heads:
-                    feed.reached(heads[pk])
+                    feed.seen(heads[pk])
                 else:
                     feed.gone()

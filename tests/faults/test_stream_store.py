@@ -61,7 +61,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
             faults.meet("head")
             return await super().head(run_id)
 
-        async def heads(self, pks: Sequence[int]) -> dict[int, int]:
+        async def heads(self, pks: Sequence[int]) -> list[RunHead]:
             faults.meet("heads")
             return await super().heads(pks)
 

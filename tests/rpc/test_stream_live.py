@@ -198,3 +198,15 @@ async def test_a_stream_is_moved_between_replicas_at_any_position(start_run_serv
         reader.cut()
         seqs += reader.seqs
     assert seqs == list(range(1, 11))
+
+
+async def test_a_run_that_another_application_ended_ends_its_open_streams(
+    start_run_server: StartRunServer,
+) -> None:
+    server = await start_run_server(**QUICK)
+    run = await running_run(server.stub)
+    reader = await Reader(server.stub, run.run_id).caught_up()
+    server.sql("UPDATE diagnosis_run SET status = 'SUCCESS' WHERE run_id = ?", run.run_id)
+    while await reader.next() is not None:
+        assert reader.seqs == [1, 2]
+    assert reader.code is grpc.StatusCode.OK

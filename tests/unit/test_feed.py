@@ -27,11 +27,11 @@ class MemoryStore:
     events_stored: list[EventRecord] = field(default_factory=list)
     pages: int = 0
 
-    async def head(self, run_id: str) -> RunHead | None:
+    async def head(self, run_id: str) -> RunHead:
         return RunHead(1, "sess-1", "RUNNING", len(self.events_stored))
 
-    async def heads(self, pks: Sequence[int]) -> dict[int, int]:
-        return {1: len(self.events_stored)}
+    async def heads(self, pks: Sequence[int]) -> list[RunHead]:
+        return [await self.head(RUN_ID)]
 
     async def events(self, pk: int, after_seq: int, most: int) -> list[EventRecord]:
         self.pages += 1
