@@ -1,6 +1,7 @@
 """From the store's values to protobuf. A value of an old row that does not fit its grammar stays behind."""
 
 import datetime as dt
+import json
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -38,15 +39,15 @@ def run_to_proto(run: RunRecord, *, full: bool = False) -> Run:
         step_count=_count(run.step_count),
         tool_call_count=_count(run.tool_call_count),
         last_seq=run.head_seq or 0,
-        create_time=timestamp(run.created_at),
-        update_time=timestamp(run.updated_at),
+        create_time=_row_time(run.created_at),
+        update_time=_row_time(run.updated_at),
         start_time=timestamp(run.start_time),
         finish_time=timestamp(run.finish_time),
         # A final run has none, also when another application ended it behind the control row.
         lease_expire_time=None if is_final(run.status) else timestamp(run.lease_expire_at),
-        query=(run.query or "") if full else "",
-        answer=run.answer if full else None,
-        published_result_json=run.published_result if full else None,
+        query=(_text(run.query) or "") if full else "",
+        answer=_text(run.answer) if full else None,
+        published_result_json=_published_result(run) if full else None,
     )
 
 
@@ -83,10 +84,31 @@ def timestamp(moment: dt.datetime | None) -> Timestamp | None:
     return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1000)
 
 
-def _fitting(kind: Kind, value: str | None) -> str | None:
-    return value if value is not None and kind.admits(value) else None
+# SQLite keeps whatever was written into a column, bytes in a text one too: hence the checks of types.
+
+
+def _fitting(kind: Kind, value: object) -> str | None:
+    return value if isinstance(value, str) and kind.admits(value) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _published_result(run: RunRecord) -> str | None:
+    if run.head_seq is not None or run.published_result is None:
+        return run.published_result  # it went through our own gate
+    try:
+        document = json.loads(run.published_result)
+    except (ValueError, TypeError, RecursionError):
+        document = None
+    return run.published_result if isinstance(document, dict) else None
+
+
+def _row_time(moment: dt.datetime | None) -> Timestamp | None:
+    fits = moment is not None and limits.FIRST_YEAR <= moment.year <= limits.LAST_YEAR
+    return timestamp(moment) if fits else None
 
 
 def _count(value: object) -> int | None:
-    # SQLite keeps whatever was written into an INT column.
     return value if isinstance(value, int) and 0 <= value <= limits.MAX_INT32 else None

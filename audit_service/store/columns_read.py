@@ -7,7 +7,7 @@ them; a long document or text cannot pass the projection and would only fill mem
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, String, case, func, type_coerce
+from sqlalchemy import ColumnElement, String, case, func, type_coerce
 from sqlalchemy.types import NullType
 
 from audit_service.projection import RawRow
@@ -32,18 +32,9 @@ def raw_columns() -> list[ColumnElement[Any]]:
     return [found[name].label(name) for name in RawRow._fields]
 
 
-def raw_row_maker(dialect: Dialect, row_time: RowTime) -> Callable[[Any], RawRow]:
+def raw_row_maker(row_time: RowTime) -> Callable[[Any], RawRow]:
     """Makes a RawRow of a fetched row. A time that is none is left to the projection as ill-formed."""
-    to_time = _table.created_at.type.dialect_impl(dialect).result_processor(dialect, None)
-
-    def time_of(value: Any) -> object:
-        try:
-            naive: Any = value if to_time is None else to_time(value)
-            return row_time.from_row(naive)
-        except (ValueError, TypeError, AttributeError, OverflowError):
-            return ""
-
-    return lambda row: RawRow._make((*row[:-1], time_of(row[-1])))
+    return lambda row: RawRow._make((*row[:-1], row_time.from_row(row[-1]) or ""))
 
 
 def _short_document(column: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -45,7 +45,8 @@ class ReadStore:
         self._database = database
         self._zone = zone
         row_time = RowTime(database, tool_invocation.name, "created_at", zone)
-        self._raw_row = raw_row_maker(database.dialect, row_time)
+        self._created_at = row_time.comparable(_table.created_at)
+        self._raw_row = raw_row_maker(row_time)
         columns = raw_columns()
         self._of_run = self._by_index("run_id", columns).where(_after_id).order_by(_table.id).limit(_limit)
         self._of_run_and_session = self._of_run.where(self._bytes_equal("session_id"))
@@ -114,8 +115,8 @@ class ReadStore:
                     if other != column
                 ),
                 or_(success.is_(None), _table.success == success),
-                or_(start.is_(None), _table.created_at >= start),
-                or_(end.is_(None), _table.created_at < end),
+                or_(start.is_(None), self._created_at >= start),
+                or_(end.is_(None), self._created_at < end),
             )
             .limit(_limit)
         )

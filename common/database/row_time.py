@@ -6,15 +6,20 @@ could come from the next day.
 """
 
 import datetime as dt
+from typing import Any
 
+from sqlalchemy import ColumnElement, String, func, type_coerce
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from common.database.engine import Database
+from common.database.types import ROW_TIME
 
 _PRECISION = (
     "SELECT datetime_precision FROM information_schema.columns "
     "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s"
 )
+
+_SQLITE_TIME = "0000-01-01 00:00:00.000000"
 
 
 class RowTime:
@@ -25,6 +30,7 @@ class RowTime:
         self._column = (table, column)
         self._zone = zone
         self._step: int | None = 1 if self._is_sqlite else None
+        self._parse = ROW_TIME.dialect_impl(database.dialect).result_processor(database.dialect, None)
 
     async def load(self, connection: AsyncConnection) -> None:
         """Learn the column's precision, once. Needed before `cut` and `to_row`."""
@@ -41,6 +47,27 @@ class RowTime:
         """What is written for a moment."""
         return self.cut(moment).astimezone(self._zone).replace(tzinfo=None)
 
-    def from_row(self, written: dt.datetime) -> dt.datetime:
-        """The moment that a row means, in UTC."""
-        return written.replace(tzinfo=self._zone).astimezone(dt.UTC)
+    def comparable(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """The time column of a row, to be compared with a moment.
+
+        SQLite compares times as the texts that they are: one that another application wrote, without a
+        fraction or with a T, is made one in the form of ours.
+        """
+        if not self._is_sqlite:
+            return column
+        written = type_coerce(column, String())
+        missing = func.substr(_SQLITE_TIME, func.length(written) + 1)
+        return func.replace(written, "T", " ").concat(missing)
+
+    def from_row(self, written: Any) -> dt.datetime | None:
+        """The moment that a row means, in UTC, from the value as the driver gives it; None if it is no time.
+
+        SQLite keeps any text in a time column, and MySQL has zero dates: one such row of an older application
+        must not fail every read that meets it, as a conversion by the column's type would.
+        """
+        try:
+            naive: Any = written if self._parse is None else self._parse(written)
+            moment: dt.datetime = naive.replace(tzinfo=self._zone).astimezone(dt.UTC)
+        except (ValueError, TypeError, AttributeError, OverflowError):
+            return None
+        return moment

@@ -3,7 +3,9 @@
 import datetime as dt
 from typing import Any
 
+from sqlalchemy import type_coerce
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import NullType
 
 from common.database import Database, RowTime
 from run_service.records import RunRecord
@@ -26,8 +28,8 @@ BASIC_COLUMNS = (
     _r.total_token_count,
     _r.step_count,
     _r.tool_call_count,
-    _r.created_at,
-    _r.updated_at,
+    type_coerce(_r.created_at, NullType()),  # as the driver gives it: RowTime reads it
+    type_coerce(_r.updated_at, NullType()),
     _c.head_seq,
     _c.error_code,
     _c.trace_id,

@@ -80,7 +80,8 @@ def _page(query: tuple[str, str | None, str | None], runs: list[RunRecord], size
     if len(runs) <= size:
         return RunPage(runs, "")
     last = runs[size - 1]
-    created_us = (last.created_at - _EPOCH) // _MICROSECOND
+    # The time counts only if the row is deleted meanwhile: one that has none readable ends the list then.
+    created_us = 0 if last.created_at is None else (last.created_at - _EPOCH) // _MICROSECOND
     position = (last.pk,) if query[1] is None else (created_us, last.pk)
     return RunPage(runs[:size], make_token(query, position))
 

@@ -42,6 +42,17 @@ async def test_a_search_is_newest_first_and_combines_its_filters(audit: AuditSer
     assert await search(audit, session_id="sess-1", start_time=start, end_time=end) == [3, 2]
 
 
+@pytest.mark.parametrize("form", ["{}", "{}.000", "{}.000000"])
+async def test_a_time_range_is_exact_whatever_form_the_times_of_old_rows_have(
+    audit: AuditServer, form: str
+) -> None:
+    times = [f"2026-01-01{gap}00:00:0{second}" for gap in " T" for second in range(4)]
+    old_rows(audit.path, *({"created_at": form.format(time)} for time in times))
+    start = Timestamp(seconds=1_767_225_601)  # 2026-01-01T00:00:01Z
+    end = Timestamp(seconds=1_767_225_603)
+    assert await search(audit, session_id="sess-1", start_time=start, end_time=end) == [7, 6, 3, 2]
+
+
 async def test_a_search_looks_at_a_bounded_number_of_rows_and_says_where_it_stopped(
     audit: AuditServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

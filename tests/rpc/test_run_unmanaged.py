@@ -114,6 +114,8 @@ async def test_an_unknown_status_reads_as_unspecified_and_is_not_final(
         ("tool_call_count", 2**63 - 1),
         ("total_token_count", "many"),
         ("total_token_count", 1.5),
+        ("agent_flow", b"CHAT"),
+        ("feedback", b"\xff"),
     ],
 )
 async def test_an_ill_formed_value_stays_behind(run_server: RunServer, column: str, value: Any) -> None:
@@ -121,6 +123,40 @@ async def test_an_ill_formed_value_stays_behind(run_server: RunServer, column: s
     run = await get_run(run_server.stub, OLD)
     assert {field.name for field, _ in run.ListFields()} == {
         *("run_id", "session_id", "create_time", "update_time")
+    }
+
+
+@pytest.mark.parametrize(
+    "written", ["", "yesterday", 1_700_000_000, b"\xff", "0000-00-00 00:00:00", "1999-12-31"]
+)
+async def test_a_time_that_is_none_fails_no_read_that_meets_it(run_server: RunServer, written: Any) -> None:
+    for number in range(3):
+        insert(run_server, f"old-{number}", created_at=written, updated_at=written)
+    run = await get_run(run_server.stub, "old-0", full=True)
+    assert {field.name for field, _ in run.ListFields()} == {"run_id", "session_id", "query"}
+    assert (
+        await run_server.stub.GetLatestRun(pb.GetLatestRunRequest(session_id=SESSION))
+    ).run.run_id == "old-2"
+    listed: list[str] = []
+    token = ""
+    while not listed or token:
+        request = pb.ListRunsRequest(session_id=SESSION, page_size=1, page_token=token)
+        page = await run_server.stub.ListRuns(request)
+        listed += [one.run_id for one in page.runs]
+        token = page.next_page_token
+    assert listed == ["old-2", "old-1", "old-0"]
+    feedback = pb.RecordFeedbackRequest(run_id="old-0", session_id=SESSION, feedback="+1")
+    assert (await run_server.stub.RecordFeedback(feedback)).run.feedback == "+1"
+
+
+@pytest.mark.parametrize("written", ["", "{", "null", "[1]", "1", '"x"', b"\xff", "{" * 2000])
+async def test_a_published_result_that_is_no_json_object_stays_behind(
+    run_server: RunServer, written: Any
+) -> None:
+    insert(run_server, published_result=written, answer=b"\xff")
+    run = await get_run(run_server.stub, OLD, full=True)
+    assert {field.name for field, _ in run.ListFields()} == {
+        *("run_id", "session_id", "create_time", "update_time", "query")
     }
 
 
