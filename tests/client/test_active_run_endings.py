@@ -108,6 +108,27 @@ async def test_a_second_cancellation_does_not_wait_and_the_end_still_arrives(
     await until(lambda: runs.final_status == "CANCELLED")
 
 
+async def test_an_agents_exception_wins_over_a_cancellation_that_comes_while_its_run_is_ended(
+    runs: FakeLife, client: RunClient
+) -> None:
+    runs.gates["FinishRun"] = asyncio.Event()
+    error = KeyError("mine")
+
+    async def agent() -> None:
+        async with begun(client, RunOptions(closing=20)):
+            raise error
+
+    task = asyncio.create_task(agent())
+    await until(lambda: "FinishRun" in runs.calls)
+    task.cancel()
+    with pytest.raises(KeyError) as raised:
+        await task
+    assert raised.value is error
+    runs.gates["FinishRun"].set()
+    await until(lambda: runs.final_status)
+    assert runs.ended_as == ("FAILED", "RUN_ERROR")
+
+
 async def test_a_task_cancelled_while_it_starts_its_run_leaves_no_run_behind(
     runs: FakeLife, client: RunClient
 ) -> None:
