@@ -53,6 +53,9 @@ def _unexpected(parsed: argparse.Namespace, error: Exception) -> int:
 
 
 def _say(parsed: argparse.Namespace, line: str, exit_code: int) -> int:
+    from cli.words import safe
+
+    line = safe(line)
     sys.stderr.write(f"superbizagent {parsed.command}: {line}\n")
     return exit_code
 

@@ -1,18 +1,34 @@
-"""The terminal, or whatever stands in its place: a pipe gets plain lines of the same text."""
+"""The terminal, or whatever stands in its place: a pipe gets plain lines of the same text.
 
+Nothing that is printed here can control the terminal, wherever its text came from.
+"""
+
+from collections.abc import Iterable
 from typing import IO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from cli.words import safe
 
 WIDTH = 100
 """The views are made to fit this width. A pipe has no width of its own and gets it too."""
 
 
+class _SafeConsole(Console):
+    """Colours are put around the text of a segment afterwards: no text needs control characters itself."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment("\n".join(map(safe, text.split("\n"))), style)
+
+
 def new_console(file: IO[str] | None = None) -> Console:
     """A console on stdout, or on `file`: colours on a terminal only, no guessing of markup or numbers."""
-    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    console = _SafeConsole(file=file, highlight=False, markup=False, emoji=False)
     if not console.is_terminal or console.width > WIDTH:
         console.width = WIDTH
     return console

@@ -80,7 +80,7 @@ def test_what_is_younger_than_the_limit_stays(pair: Pair, old_run: str) -> None:
     assert len(_sql(pair.folder, "SELECT * FROM sba_run_event")) == 5
 
 
-@pytest.mark.parametrize("age", ["90", "d", "0d", "-1d", "1.5d", "90 d", "100000d", "90w", "hunter2", "\uff19d"])
+@pytest.mark.parametrize("age", ["90", "d", "0d", "-1d", "90 d", "100000d", "90w", "hunter2", "\u0669d"])
 def test_an_age_that_is_none_is_told_without_being_repeated(age: str, tmp_path: Path) -> None:
     line = one_line(run("purge", f"--older-than={age}", cwd=tmp_path), 2)
     assert "--older-than must be a number" in line
