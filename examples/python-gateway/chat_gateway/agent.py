@@ -48,7 +48,7 @@ async def diagnose(question: str, run: ActiveRun, boundary: ToolBoundary) -> Non
 
 
 async def _lines_with(words: set[str]) -> ToolOutcome[list[str]]:
-    lines = await _read("service.log")
+    lines = await _read("service-log.txt")
     return _found([line for line in lines if words & set(_WORD.findall(line.lower()))])
 
 
