@@ -82,3 +82,15 @@ def test_tests_wait_for_conditions_and_never_for_a_guessed_time() -> None:
 def _is_short(time: str) -> bool:
     found = re.match(r"(\d+(\.\d+)?)\)", time)
     return found is not None and float(found[1]) <= _LONGEST_POLL_SECONDS
+
+
+def test_no_source_has_a_name_that_git_ignores() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "--directory"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    made = re.compile(r"(^|/)(\.[a-z_]+|__pycache__|build|dist|node_modules|target)/|\.env$|\.egg-info|\.db")
+    found = [name for name in listed.stdout.decode().splitlines() if not made.search(name)]
+    assert found == []
