@@ -37,8 +37,18 @@ class RunReads:
             full: self._select_runs(full).where(by_session).order_by(*newest_first).limit(1)
             for full in (False, True)
         }
-        self._of_session = self._select_runs(False).where(by_session).order_by(*newest_first)
-        self._of_all = self._select_runs(False).order_by(_r.id.desc())
+        # The hints: with a LIMIT, MySQL may prefer all runs of a status, or the whole table by its key.
+        self._of_session = (
+            self._select_runs(False)
+            .where(by_session)
+            .order_by(*newest_first)
+            .with_hint(diagnosis_run, "FORCE INDEX (idx_diagnosis_run_session_created)", "mysql")
+        )
+        self._of_all = (
+            self._select_runs(False)
+            .order_by(_r.id.desc())
+            .with_hint(diagnosis_run, "FORCE INDEX (idx_diagnosis_run_status)", "mysql")
+        )
         self._events = (
             select(*EVENT_COLUMNS)
             .where(_e.run_pk == bindparam("pk"), _e.seq > bindparam("after_seq"))
