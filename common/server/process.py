@@ -28,12 +28,28 @@ def run_process(settings: Settings, build: Callable[[Settings], Awaitable[Sequen
 
 async def _run(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:
     capture_loop_errors(asyncio.get_running_loop())
-    _log.info("starting", pid=os.getpid(), settings=settings.shown())
-    return await run_until_signal(await build(settings))
+    return await run_until_signal(settings, await build(settings))
 
 
-async def run_until_signal(servers: Sequence[GrpcServer]) -> int:
-    """Start the servers, wait for a signal, drain them; 0 after the drain.
+async def run_until_signal(settings: Settings, servers: Sequence[GrpcServer]) -> int:
+    """Start the servers, wait for a signal, drain them; 0 after the drain."""
+    told = _told_by_signal(servers)
+    try:
+        for server in servers:
+            server.bind()
+        # Only now: what forbids to serve is one line, the command's.
+        _log.info("starting", pid=os.getpid(), settings=settings.shown())
+        for server in servers:
+            await server.start()
+        await told.wait()
+    finally:
+        # Also when a server could not start: the others are stopped and their stores closed.
+        await asyncio.gather(*(server.drain() for server in servers))
+    return 0
+
+
+def _told_by_signal(servers: Sequence[GrpcServer]) -> asyncio.Event:
+    """Set by SIGTERM and SIGINT.
 
     A second signal does not wait for the drain: it ends the process at once, as that signal does by default.
     SIGHUP reads AUTH_FILE again where one is set, and does what it does by default where none is.
@@ -57,11 +73,4 @@ async def run_until_signal(servers: Sequence[GrpcServer]) -> int:
         loop.add_signal_handler(number, on_signal, number)
     if any(server.asks_for_tokens for server in servers):
         loop.add_signal_handler(signal.SIGHUP, on_hangup)
-    try:
-        for server in servers:
-            await server.start()
-        await told.wait()
-    finally:
-        # Also when a server could not start: the others are stopped and their stores closed.
-        await asyncio.gather(*(server.drain() for server in servers))
-    return 0
+    return told

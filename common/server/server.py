@@ -54,16 +54,21 @@ class GrpcServer:
         self._standard_streams = OpenStreams(MAX_STANDARD_STREAMS)
         self._access: Access | None = None
         self._health = Health(services)
+        self._bound: grpc.aio.Server | None = None
         self._server: grpc.aio.Server | None = None
         self._drained: asyncio.Task[None] | None = None
         self.address = listen
 
-    async def start(self) -> Address:
-        """Bind, serve, and return the address with the port that is really used.
+    def bind(self) -> grpc.aio.Server:
+        """Take the address, once. Raises StartError if the settings or the contract do not allow it.
 
-        Raises StartError if the settings or the contract do not allow it. Health is NOT_SERVING until the
-        services answer.
+        Apart from `start`, so that a process can say what is wrong in one line, before it logs anything.
         """
+        if self._bound is None:
+            self._bound = self._bind()
+        return self._bound
+
+    def _bind(self) -> grpc.aio.Server:
         require_metadata_only({service.name for service in self._services})
         server = grpc.aio.server(interceptors=[self._layered()], options=SERVER_OPTIONS)
         self.address = self._listen.with_port(
@@ -74,6 +79,14 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
         if self._settings.reflection:
             _add_reflection(server, [service.name for service in self._services])
+        return server
+
+    async def start(self) -> Address:
+        """Bind, serve, and return the address with the port that is really used.
+
+        Health is NOT_SERVING until the services answer.
+        """
+        server = self.bind()
         await server.start()
         self._server = server
         self._health.follow_services()
@@ -165,7 +178,8 @@ class GrpcServer:
         if self._server is not None:
             await self._server.stop(max(end - loop.time(), LAST_SECONDS))
         await self._bounded("close", CLOSE_SECONDS, *(service.close() for service in self._services))
-        _log.info("stopped", address=str(self.address), port=self.address.port)
+        if self._server is not None:
+            _log.info("stopped", address=str(self.address), port=self.address.port)
 
     async def _bounded(self, step: str, seconds: float, *work: Awaitable[None]) -> None:
         """Do a step of the drain; neither its time nor its errors keep the next step from being done."""

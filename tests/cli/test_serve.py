@@ -50,4 +50,22 @@ async def test_serve_says_which_address_is_taken_and_ends_with_2(tmp_path: Path)
             run, "serve", cwd=tmp_path, RUN_LISTEN="127.0.0.1:0", AUDIT_LISTEN=address
         )
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("superbizagent serve: SUPERBIZ_AUDIT_LISTEN must be ")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("superbizagent serve: SUPERBIZ_AUDIT_LISTEN must be ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("RUN_LISTEN", address) for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:0")),
+        ("AUDIT_LISTEN", "0.0.0.0:0"),
+        ("AUTH_FILE", "/does/not/exist"),
+    ],
+)
+def test_what_forbids_to_serve_is_one_line_and_exit_code_2(name: str, value: str, tmp_path: Path) -> None:
+    given = {"RUN_LISTEN": "127.0.0.1:0", "AUDIT_LISTEN": "127.0.0.1:0"} | {name: value}
+    done = run("serve", cwd=tmp_path, before=None, **given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"superbizagent serve: SUPERBIZ_{name} must be ")
+    assert value not in done.stderr

@@ -121,7 +121,7 @@ async def test_the_log_shows_the_settings_without_secrets(start: Any) -> None:
 
 async def test_an_address_that_is_taken_is_one_clear_line_and_exit_code_2(start: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        process = start(RUN_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}", LOG_LEVEL="ERROR")
+        process = start(RUN_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}")
         assert await process.ended() == 2
     assert process.err == "SUPERBIZ_RUN_LISTEN must be a free address of this machine: it cannot be bound\n"
     # What was built for the server that could not start is closed all the same.
@@ -130,7 +130,7 @@ async def test_an_address_that_is_taken_is_one_clear_line_and_exit_code_2(start:
 
 async def test_two_servers_do_not_share_a_port_by_mistake(start: Any) -> None:
     first = start()
-    second = start(RUN_LISTEN=await first.address(), LOG_LEVEL="ERROR")
+    second = start(RUN_LISTEN=await first.address())
     assert await second.ended() == 2
     assert second.err.startswith("SUPERBIZ_RUN_LISTEN must be a free address")
 
@@ -149,7 +149,7 @@ async def test_two_servers_do_not_share_a_port_by_mistake(start: Any) -> None:
 async def test_wrong_settings_are_one_line_and_exit_code_2(
     start: Any, overrides: dict[str, str], setting: str
 ) -> None:
-    process = start(**({"LOG_LEVEL": "ERROR"} | overrides))
+    process = start(**overrides)
     assert await process.ended() == 2
     assert process.err.startswith(f"SUPERBIZ_{setting} ")
     assert process.err.count("\n") == 1
