@@ -128,6 +128,17 @@ async def test_an_id_with_other_content_is_refused_and_stores_nothing(
     assert await execute(run_url, keys) == [(1,)]
 
 
+async def test_the_largest_append_is_stored_in_order_and_again_answers_the_same(server: RunServer) -> None:
+    run = await running_run(server.stub)
+    longest = {"step_code": "S" * 64, "tool_call_id": "c" * 64, "tool_name": "query_logs", "status": "S" * 32}
+    events = [event("TOOL_FINISHED", **longest, error_code="E" * 64, event_id=f"{n:064}") for n in range(500)]
+    assert await append(server.stub, run.run_id, *events) == list(range(3, 503))
+    assert await append(server.stub, run.run_id, *events[::-1]) == list(range(502, 2, -1))
+    stored = await events_of(server.stub, run.run_id)
+    assert [one.event_id for one in stored[2:]] == [one.event_id for one in events]
+    assert {one.error_code for one in stored[2:]} == {"E" * 64}
+
+
 async def test_ids_that_differ_in_case_only_are_different_ids(server: RunServer) -> None:
     session_id = new_session_id()
     lower, upper = session_id + "-a", session_id + "-A"
