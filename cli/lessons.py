@@ -155,6 +155,25 @@ LESSONS: dict[str, Lesson] = {
             "  2 wrong arguments or settings"
         ),
     ),
+    "conformance": Lesson(
+        brief="try every rule of the contracts on running services",
+        what=(
+            "Plays the public black-box scenarios on a deployment and prints each rule with how it went:\n"
+            "streams with cuts, races, idempotency, paging, leases, refusals. With the addresses of several\n"
+            "replicas it goes to and fro between them. Nothing that is there is touched: it makes some 75\n"
+            "runs and 1,100 audit rows under ids of its own, which stay until they are purged. Where the\n"
+            "services want a token it must be an operator's."
+        ),
+        examples=(
+            "superbizagent conformance",
+            "superbizagent conformance --run 10.0.0.7:50051,10.0.0.8:50051 --audit 10.0.0.7:50052",
+        ),
+        settings=_CLIENT_SETTINGS,
+        exit_codes=(
+            "0 every rule is kept; 1 one is broken, or a service does not answer;\n"
+            "  2 wrong arguments or settings"
+        ),
+    ),
     "token": Lesson(
         brief="make a token for a caller",
         what="Tokens tell the services who calls. They know the SHA-256 of each, from the file AUTH_FILE.",

@@ -114,6 +114,12 @@ def _contract_check(parsed: argparse.Namespace) -> int:
     return contract_check(parsed.target)
 
 
+def _conformance(parsed: argparse.Namespace) -> int:
+    from cli.conformance.command import conformance
+
+    return conformance(run=parsed.run, audit=parsed.audit)
+
+
 def _token_new(parsed: argparse.Namespace) -> int:
     from cli.new_token import new_token
 
@@ -130,6 +136,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "watch": _watch,
     "trace": _trace,
     "contract-check": _contract_check,
+    "conformance": _conformance,
     "token new": _token_new,
 }
 

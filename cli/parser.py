@@ -87,6 +87,15 @@ def _build() -> Parser:
         help="a running server, asked by reflection; default: this installation",
     )
 
+    conformance = _add(commands, "conformance")
+    several = "several replicas are joined by commas"
+    conformance.add_argument(
+        "--run", metavar="HOST:PORT,…", help=f"RunService; {several}; default: RUN_LISTEN"
+    )
+    conformance.add_argument(
+        "--audit", metavar="HOST:PORT,…", help=f"AuditService; {several}; default: AUDIT_LISTEN"
+    )
+
     token = _add(commands, "token")
     new = _add(token.add_subparsers(title="commands", metavar="COMMAND", required=True), "token new")
     new.add_argument(

@@ -20,6 +20,11 @@ from cli.connection import (
 from cli.errors import DONE, NOT_THERE, USAGE, CommandError
 from cli.terminal import new_console
 from common.settings import Settings
+from superbizagent.audit.v1.audit_service_pb2 import SearchToolInvocationsRequest
+from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
+from superbizagent.run.v1.run_pb2 import RunStatus
+from superbizagent.run.v1.run_service_pb2 import ListRunsRequest
+from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 
 
 def conformance(*, run: str | None, audit: str | None) -> int:
@@ -51,7 +56,14 @@ async def _examine(runs: list[str], audits: list[str], access: Access) -> int:
 
 
 async def _reach(name: str, address: str, access: Access) -> None:
-    """Forty scenarios that all say the same would not help: what cannot be reached is said once, before."""
+    """Forty scenarios that all say the same would not help: what stands in the way is said once, before."""
     async with Service(name, address, access) as service:
         stub: Any = health_pb2_grpc.HealthStub(service.channel)
         await service.ask(stub.Check, health_pb2.HealthCheckRequest())
+        # Health is open to everybody. These reads across sessions want the role that the scenarios need.
+        if name == RUN_SERVICE:
+            pending = ListRunsRequest(status=RunStatus.RUN_STATUS_PENDING, page_size=1)
+            await service.ask(RunServiceStub(service.channel).ListRuns, pending)
+        else:
+            logs = SearchToolInvocationsRequest(tool_name="query_logs", page_size=1)
+            await service.ask(AuditServiceStub(service.channel).SearchToolInvocations, logs)

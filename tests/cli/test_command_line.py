@@ -99,6 +99,8 @@ def test_help_loads_nothing_heavy() -> None:
         ["watch", f"{_NEVER_REPEATED}\x1b[31m"],
         ["watch", f"--session={_NEVER_REPEATED} x", "run-1"],
         ["trace", f"--audit={_NEVER_REPEATED}:port", "run-1"],
+        ["conformance", f"--run=127.0.0.1:1,{_NEVER_REPEATED}"],
+        ["conformance", "--audit="],
         ["migrate", "--check", "--take-over"],
         ["migrate", f"--check={_NEVER_REPEATED}"],
         ["token"],
