@@ -3,7 +3,7 @@
 import contextlib
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,12 +11,13 @@ from sqlalchemy.engine import make_url
 
 from common.errors import store_unavailable
 
-_VERSIONS = "sba_schema_version"
+_HISTORIES = ("sba_schema_version", "flyway_schema_history")
+_SHARED = ("diagnosis_run", "tool_invocation")
 
 
 @contextlib.contextmanager
 def look_alike(url: str) -> Iterator[str]:
-    """The URL of a temporary file with the same tables, without rows but for the version records."""
+    """The URL of a temporary file with the same tables; of their rows it has what a check reads, no text."""
     original = Path(make_url(url).database or "")
     with tempfile.TemporaryDirectory(prefix="superbizagent-check-") as folder:
         copy = Path(folder) / "copy.db"
@@ -44,6 +45,20 @@ def _copy_tables(original: Path, copy: Path) -> None:
         )
         for (statement,) in statements.fetchall():
             target.execute(statement)
-        if target.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_VERSIONS,)).fetchone():
-            rows = source.execute("SELECT service, version, applied_at FROM sba_schema_version").fetchall()
-            target.executemany("INSERT INTO sba_schema_version VALUES (?, ?, ?)", rows)
+        for table in _HISTORIES:
+            if columns := _columns(target, table):
+                _insert(target, table, source.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall())  # noqa: S608
+        for table in _SHARED:
+            if "created_at" in (columns := _columns(target, table)):
+                (newest,) = source.execute(f"SELECT max(created_at) FROM {table}").fetchone()  # noqa: S608
+                if newest is not None:
+                    _insert(target, table, [[newest if name == "created_at" else 0 for name in columns]])
+
+
+def _columns(database: sqlite3.Connection, table: str) -> list[str]:
+    return [name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def _insert(database: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:
+    for row in rows:
+        database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608

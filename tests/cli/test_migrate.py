@@ -58,6 +58,35 @@ def test_check_sees_a_half_migrated_file_and_leaves_it_alone(tmp_path: Path) -> 
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(("ahead", "code"), [("-1 day", 0), ("+4 minutes", 0), ("+2 hours", 1)])
+def test_check_shows_the_newest_row_beside_the_clock_and_stops_at_one_from_the_future(
+    ahead: str, code: int, tmp_path: Path
+) -> None:
+    assert run("migrate", cwd=tmp_path).returncode == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "superbizagent.db")) as connection, connection:
+        connection.execute(
+            "INSERT INTO tool_invocation (session_id, tool_name, input_params, output_preview, created_at) "
+            "VALUES ('s', 'query_logs', '{}', 'SELECT 1', datetime('now', ?))",
+            (ahead,),
+        )
+    checked = run("migrate", "--check", cwd=tmp_path)
+    assert checked.returncode == code
+    assert "newest row of audit: 2" in checked.stdout
+    assert "the database's clock: 2" in checked.stdout
+    assert ("DATABASE_TIME_ZONE is wrong" in " ".join(checked.stdout.split())) == (code == 1)
+
+
+def test_check_sees_the_history_of_the_java_migrations(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "superbizagent.db")) as connection, connection:
+        connection.execute("CREATE TABLE flyway_schema_history (version VARCHAR(50), success BOOLEAN)")
+        connection.execute("INSERT INTO flyway_schema_history VALUES ('005', 1)")
+    for options in ([], ["--check"]):
+        found = run("migrate", *options, cwd=tmp_path)
+        assert found.returncode == 1
+        assert "run the Java migrations first" in " ".join(found.stdout.split())
+    assert _tables(tmp_path / "superbizagent.db") == {"flyway_schema_history"}
+
+
 @pytest.mark.parametrize("options", [[], ["--take-over"]])
 def test_a_database_that_does_not_answer_is_exit_code_1(options: list[str], tmp_path: Path) -> None:
     url = "mysql+aiomysql://user:never-shown@127.0.0.1:1/db"

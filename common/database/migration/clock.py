@@ -7,10 +7,13 @@ import datetime as dt
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import NullType
 
 from common.database.engine import Database
+from common.database.migration.found import find_tables
 from common.database.migration.plan import Plan
-from common.database.migration.schema import Schema, has_table
+from common.database.migration.schema import Schema
+from common.database.row_time import RowTime
 
 _TOLERATED = dt.timedelta(minutes=5)
 
@@ -23,10 +26,9 @@ async def newest_row_ahead(
     A newest row more than 5 minutes ahead becomes a problem of the plan.
     """
     now: dt.datetime = (await connection.execute(select(database.now()))).scalar_one()
-    newest = await _newest_row(database, connection, schema)
-    if newest is None:
+    moment = await _newest_row(database, connection, schema, zone)
+    if moment is None:
         return None, now
-    moment = newest.replace(tzinfo=zone).astimezone(dt.UTC)
     if moment > now + _TOLERATED:
         plan.problems.append(
             f"the newest {schema.created_at} of {schema.shared} is {moment:%Y-%m-%d %H:%M:%S} UTC, but the "
@@ -35,11 +37,14 @@ async def newest_row_ahead(
     return moment, now
 
 
-async def _newest_row(database: Database, connection: AsyncConnection, schema: Schema) -> dt.datetime | None:
+async def _newest_row(
+    database: Database, connection: AsyncConnection, schema: Schema, zone: dt.tzinfo
+) -> dt.datetime | None:
     table = schema.tables.tables[schema.shared]
-    if not await has_table(database, connection, table.name):
+    there = (await find_tables(database, connection, [table.name])).get(table.name)
+    if there is None or schema.created_at not in there.columns:
         return None
     # No index leads with the time: this scans, which a migration may and a service must not.
-    newest = select(func.max(table.c[schema.created_at]))
-    found: dt.datetime | None = (await connection.execute(newest)).scalar_one()
-    return found
+    newest = select(func.max(table.c[schema.created_at], type_=NullType()))
+    found = (await connection.execute(newest)).scalar_one()
+    return RowTime(database, table.name, schema.created_at, zone).from_row(found)

@@ -61,7 +61,7 @@ _RULES = (
     (UtcDateTime, _type_in("datetime"), "DATETIME"),
     (DateTime, _type_in("datetime"), "DATETIME"),
     (JsonText, _type_in("json", "longtext"), "JSON"),
-    (Boolean, _type_in("tinyint", "bit", "smallint", "int"), "BOOLEAN"),
+    (Boolean, _type_in("tinyint", "bit", "smallint", "int", "bigint"), "BOOLEAN"),
     (BigInteger, _type_in("bigint"), "BIGINT"),
     (SmallInteger, _type_in("smallint", "mediumint", "int", "bigint"), "SMALLINT"),
     (Integer, _type_in("int", "bigint"), "INT"),

@@ -31,7 +31,7 @@ class FoundTable:
 async def find_tables(
     database: Database, connection: AsyncConnection, names: Sequence[str]
 ) -> dict[str, FoundTable]:
-    """Those of the tables that exist. On SQLite only their names count: nobody else writes such a file."""
+    """Those of the tables that exist."""
     if database.is_sqlite:
         return await _find_in_sqlite(connection, names)
     found: dict[str, FoundTable] = {}
@@ -63,6 +63,37 @@ async def find_tables(
 
 
 async def _find_in_sqlite(connection: AsyncConnection, names: Sequence[str]) -> dict[str, FoundTable]:
-    rows = await connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
-    there = {name for (name,) in rows}
-    return {name: FoundTable() for name in names if name in there}
+    found: dict[str, FoundTable] = {}
+    for table in names:
+        columns = await connection.exec_driver_sql(
+            'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)', (table,)
+        )
+        for row in columns.all():
+            column = _sqlite_column(*list(row))
+            found.setdefault(table, FoundTable()).columns[column.name] = column
+        indexes = await connection.exec_driver_sql(
+            'SELECT list.name, list."unique", info.name FROM pragma_index_list(?) AS list, '
+            "pragma_index_info(list.name) AS info ORDER BY list.name, info.seqno",
+            (table,),
+        )
+        for row in indexes.all():
+            index, unique, name = list(row)
+            _, so_far = found[table].indexes.get(index, (False, ()))
+            found[table].indexes[index] = (bool(unique), (*so_far, name))
+    return found
+
+
+def _sqlite_column(name: str, declared: str, not_null: int, default: str | None, key: int) -> FoundColumn:
+    """A column by its declared type. SQLite's own types are unbounded: they stand for the largest ones."""
+    kind, _, length = declared.lower().rstrip(")").partition("(")
+    largest = {"integer": "bigint", "text": "longtext", "boolean": "tinyint", "timestamp": "datetime"}
+    counts_up = bool(key) and kind == "integer"
+    required = bool(not_null) and default is None and not key
+    return FoundColumn(
+        name,
+        largest.get(kind.strip(), kind.strip()),
+        int(length) if length.isdigit() else None,
+        fraction=None,
+        required=required,
+        counts_up=counts_up,
+    )

@@ -49,7 +49,7 @@ def _compare(plan: Plan, tables: MetaData, found: dict[str, FoundTable], dialect
         there = found.get(table.name)
         if there is None:
             plan.steps += _create(table, dialect)
-        elif dialect.name != "sqlite":
+        else:
             plan.problems += contradictions(table, there)
             plan.steps += _complete(table, there, dialect)
 
@@ -78,13 +78,13 @@ def _complete(table: Table, there: FoundTable, dialect: Dialect) -> list[tuple[s
         if column.name not in there.columns
     ]
     indexes = [
-        (f"add index {index.name}", f"{alter} {_index_clause(index, dialect)}")
+        (f"add index {index.name}", _add_index(index, alter, dialect))
         for index in sorted(table.indexes, key=lambda index: str(index.name))
         if str(index.name) not in there.indexes
     ]
     there_unique = {names for unique, names in there.indexes.values() if unique}
     unique = [
-        (f"add unique index on {table.name} ({', '.join(names)})", f"{alter} UNIQUE ({', '.join(names)})")
+        (f"add unique index on {table.name} ({', '.join(names)})", _add_unique(table, names, alter, dialect))
         for constraint in table.constraints
         if isinstance(constraint, UniqueConstraint)
         and (names := tuple(column.name for column in constraint.columns)) not in there_unique
@@ -99,13 +99,27 @@ def _nullable(column: Column[object], dialect: Dialect) -> str:
     return str(CreateColumn(copy).compile(dialect=dialect))
 
 
+def _add_index(index: Index, alter: str, dialect: Dialect) -> str:
+    if dialect.name == "sqlite":
+        return str(CreateIndex(index, if_not_exists=True).compile(dialect=dialect))
+    return f"{alter} {_index_clause(index, dialect)}"
+
+
+def _add_unique(table: Table, columns: tuple[str, ...], alter: str, dialect: Dialect) -> str:
+    if dialect.name == "sqlite":
+        return (
+            f"CREATE UNIQUE INDEX uk_{table.name}_{'_'.join(columns)} ON {table.name} ({', '.join(columns)})"
+        )
+    return f"{alter} UNIQUE ({', '.join(columns)})"
+
+
 def _index_clause(index: Index, dialect: Dialect) -> str:
     columns = ", ".join(dialect.identifier_preparer.quote(column.name) for column in index.columns)
     return f"{'UNIQUE ' if index.unique else ''}INDEX {index.name} ({columns})"
 
 
 async def _waits_for_java(database: Database, connection: AsyncConnection) -> bool:
-    if database.is_sqlite or not await has_table(database, connection, FLYWAY_TABLE):
+    if not await has_table(database, connection, FLYWAY_TABLE):
         return False
     rows = await connection.exec_driver_sql(f"SELECT version FROM {FLYWAY_TABLE} WHERE success = 1")  # noqa: S608
     applied = {int(version) for (version,) in rows if version is not None and version.isdigit()}
