@@ -4,6 +4,7 @@ The text of an error from below (a driver, a parser) can hold SQL, parameters, h
 lines of a traceback can hold literals. Type and place are enough to find the cause.
 """
 
+import sqlite3
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -65,10 +66,15 @@ def _type_name(error: BaseException) -> str:
 
 
 def _number(error: BaseException) -> int | str | None:
-    """The number by which the system or the database names the error; those say nothing about values."""
+    """The number by which the system or the database names the error; those say nothing about values.
+
+    An OSError that somebody makes of two texts has the first one for a number.
+    """
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorname", None)
+    number: object = None
     if isinstance(error, OSError):
-        return error.errno
-    if type(error).__module__.startswith("pymysql."):
-        return error.args[0] if error.args and isinstance(error.args[0], int) else None
-    name = getattr(error, "sqlite_errorname", None)
-    return name if isinstance(name, str) else None
+        number = error.errno
+    elif type(error).__module__.startswith("pymysql."):
+        number = error.args[0] if error.args else None
+    return number if isinstance(number, int) else None

@@ -6,6 +6,7 @@ tasks and in finalisers) may all repeat values; what is kept is who spoke, and t
 
 import asyncio
 import logging
+import re
 import sys
 import threading
 import warnings
@@ -18,6 +19,9 @@ from common.log import get_logger
 _log = get_logger("process")
 _library = get_logger("library")
 
+# Most loggers have the name of a module; nothing keeps a library from naming one after a host or a query.
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
+
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO, "info"))
 
 
@@ -29,7 +33,8 @@ class LibraryLogHandler(logging.Handler):
         report: dict[str, Any] = {}
         if record.exc_info and record.exc_info[1] is not None:
             report = describe_error(record.exc_info[1])
-        getattr(_library, method)("library log", **{"logger": record.name, **report})
+        name = record.name if _MODULE.fullmatch(record.name) else "unnamed"
+        getattr(_library, method)("library log", **{"logger": name, **report})
 
 
 def capture_process_output() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -23,7 +24,14 @@ def run_process(settings: Settings, build: Callable[[Settings], Awaitable[Sequen
     """
     configure_logging(settings.log_level, settings.log_format)
     capture_process_output()
+    _leave_no_core()
     return asyncio.run(_run(settings, build))
+
+
+def _leave_no_core() -> None:
+    """A core file would hold every question, answer, token and password that is in memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 async def _run(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:

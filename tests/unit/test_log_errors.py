@@ -44,6 +44,7 @@ def test_an_error_is_described_without_its_text_but_with_its_number() -> None:
         sqlite3.connect(":memory:").executescript("CREATE TABLE t (a UNIQUE); INSERT INTO t VALUES (1), (1)")
     errors: list[tuple[BaseException, object]] = [
         (OSError(111, SECRET), 111),
+        (OSError(SECRET, SECRET), None),
         (pymysql.err.OperationalError(2003, SECRET), 2003),
         (pymysql.err.OperationalError(SECRET), None),
         (KeyError(4711), None),  # the key may be a value
@@ -94,6 +95,14 @@ def test_what_libraries_log_keeps_its_logger_and_loses_its_text() -> None:
         ("library log", "aiomysql.test", "error"),
     ]
     assert log.lines[1]["error_type"] == "ValueError"
+
+
+def test_a_logger_that_is_not_named_after_a_module_loses_its_name_too() -> None:
+    with captured_log() as log:
+        for name in (SECRET, "mysql://root:pw@db:3306/x", "grpc._cython.cygrpc"):
+            record = logging.LogRecord(name, logging.ERROR, __file__, 1, "said", None, None)
+            LibraryLogHandler().emit(record)
+    assert [line["logger"] for line in log.lines] == ["unnamed", "unnamed", "grpc._cython.cygrpc"]
 
 
 async def test_an_error_in_a_forgotten_task_is_logged_without_its_text() -> None:
