@@ -75,17 +75,18 @@ async def _database(settings: Settings, *, only_look: bool) -> AsyncIterator[Dat
 
 def _show(console: Console, reports: Sequence[Report], *, to_do: str) -> None:
     table = plain_table("service", "what", "")
-    table.columns[2].no_wrap = False
     shown: set[str] = set()  # both services need the table of versions
     for report in reports:
         lines = [(to_do, step) for step in report.steps if step not in shown]
         shown.update(report.steps)
-        lines += [("in the way", problem) for problem in report.problems]
+        lines += [("in the way", counted(len(report.problems), "problem"))] if report.problems else []
         for number, (what, text) in enumerate(lines or [("up to date", "")]):
             style = "red" if what == "in the way" else "green" if what in ("done", "up to date") else "yellow"
             table.add_row("" if number else report.service, Text(what, style=style), text)
     console.print(table)
     for report in reports:
+        for problem in report.problems:
+            print_line(console, f"in the way of {report.service}: {problem}")
         if report.newest_row is not None:
             print_line(
                 console,
