@@ -1,8 +1,9 @@
 """How the client commands reach the services: addresses, token, CA, and what their errors say to people."""
 
+import contextlib
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,6 +15,7 @@ from common.address import Address, parse_address
 from common.settings import PREFIX, Settings
 from superbizagent_client import (
     AccessDeniedError,
+    CallOptions,
     InvalidRequestError,
     RunNotFoundError,
     ServiceError,
@@ -27,6 +29,9 @@ ResponseT = TypeVar("ResponseT")
 
 CALL_SECONDS: Final = 5.0
 """For a short call. Its retries are inside, so that a server that is just restarting is met."""
+
+ONE_TRY: Final = CallOptions(attempt=CALL_SECONDS, retry=0)
+"""For the clients: a person at a terminal repeats a command sooner than they would give up."""
 
 RUN_SERVICE: Final = "RunService"
 AUDIT_SERVICE: Final = "AuditService"
@@ -71,22 +76,23 @@ class Service:
     async def ask(
         self, method: grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT
     ) -> ResponseT:
-        """Make a short call; raise CommandError if it fails."""
-        try:
-            return await self.call(method, request)
-        except ServiceError as error:
-            failed = error
-        raise self.explain(failed)
-
-    async def call(
-        self, method: grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT
-    ) -> ResponseT:
-        """The same for a caller that knows what to do about some errors: raise ServiceError."""
+        """Make a short call that no client has (health, say); raise CommandError if it fails."""
         try:
             return await method(request, timeout=CALL_SECONDS)
         except grpc.RpcError as error:
             failed = service_error(error)
-        raise failed
+        raise self.explain(failed)
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """A call of a client that fails in this block raises CommandError."""
+        try:
+            yield
+        except ServiceError as error:
+            failed = error
+        else:
+            return
+        raise self.explain(failed)
 
     def explain(self, error: ServiceError) -> CommandError:
         """What to tell a person about the error."""

@@ -1,11 +1,11 @@
 """`superbizagent trace`: one run as both services know it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from cli.connection import (
     AUDIT_SERVICE,
+    ONE_TRY,
     RUN_SERVICE,
     Service,
     checked_run_id,
@@ -16,14 +16,10 @@ from cli.connection import (
 from cli.errors import DONE
 from cli.terminal import new_console
 from cli.trace_view import show_run, show_tool_calls
-from superbizagent.audit.v1.audit_service_pb2 import ListByRunRequest, SummarizeToolInvocationsRequest
-from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from superbizagent.audit.v1.tool_invocation_pb2 import ToolInvocation, ToolInvocationGroup
 from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import Run
-from superbizagent.run.v1.run_service_pb2 import GetRunRequest, ListRunEventsRequest
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import SeqPurgedError, ServiceError
+from superbizagent_client import AuditClient, RunClient, SeqPurgedError
 from superbizagent_contract import limits
 
 
@@ -68,45 +64,31 @@ def trace(run_id: str, *, run: str | None, audit: str | None, session: str | Non
 
 async def fetch_run(service: Service, run_id: str, session: str | None = None) -> RunTrace:
     """The run in view BASIC and all its events."""
-    stub = RunServiceStub(service.channel)
-    run = (await service.ask(stub.GetRun, GetRunRequest(run_id=run_id, session_id=session))).run
-    request = ListRunEventsRequest(run_id=run_id, session_id=session, page_size=limits.MAX_PAGE_SIZE)
+    client = RunClient(service.channel, options=ONE_TRY)
     events: list[RunEvent] = []
-    oldest_seq = 1
-    failed: ServiceError | None = None
-    while failed is None:
-        try:
-            page = await service.call(stub.ListRunEvents, request)
-        except SeqPurgedError as error:
-            # Also between two pages: what was read before is still the truth.
-            request.after_seq = max((error.oldest_seq or 1) - 1, request.after_seq + 1)
-            oldest_seq = oldest_seq if events else request.after_seq + 1
-        except ServiceError as error:
-            failed = error
-        else:
-            events.extend(page.events)
-            if not page.events or events[-1].seq >= page.last_seq:
-                return RunTrace(run, events, oldest_seq)
-            request.after_seq = events[-1].seq
-    raise service.explain(failed)
+    oldest_seq, after_seq = 1, 0
+    with service.explained():
+        run = await client.get_run(run_id, session_id=session)
+        while True:
+            try:
+                async for event in client.list_run_events(
+                    run_id, session_id=session, after_seq=after_seq, page_size=limits.MAX_PAGE_SIZE
+                ):
+                    events.append(event)  # noqa: PERF401  # stays also if the next page is purged
+                break
+            except SeqPurgedError as error:
+                # Also between two pages: what was read before is still the truth.
+                position = events[-1].seq if events else after_seq
+                after_seq = max((error.oldest_seq or 1) - 1, position + 1)
+                oldest_seq = oldest_seq if events else after_seq + 1
+    return RunTrace(run, events, oldest_seq)
 
 
 async def fetch_tool_calls(service: Service, run_id: str, session: str | None = None) -> ToolCalls:
     """The audited tool calls of the run, and their totals."""
-    stub = AuditServiceStub(service.channel)
-    invocations = [row async for row in _list_by_run(service, stub, run_id, session)]
-    summary = await service.ask(stub.SummarizeToolInvocations, SummarizeToolInvocationsRequest(run_id=run_id))
+    client = AuditClient(service.channel, options=ONE_TRY)
+    with service.explained():
+        rows = client.list_by_run(run_id, session_id=session, page_size=limits.MAX_PAGE_SIZE)
+        invocations = [row async for row in rows]
+        summary = await client.summarize(run_id=run_id)
     return ToolCalls(invocations, list(summary.groups), summary.truncated)
-
-
-async def _list_by_run(
-    service: Service, stub: AuditServiceStub, run_id: str, session: str | None
-) -> AsyncIterator[ToolInvocation]:
-    request = ListByRunRequest(run_id=run_id, session_id=session, page_size=limits.MAX_PAGE_SIZE)
-    while True:
-        page = await service.ask(stub.ListByRun, request)
-        for invocation in page.invocations:
-            yield invocation
-        if not page.next_page_token:
-            return
-        request.page_token = page.next_page_token

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cli.connection import (
+    ONE_TRY,
     RUN_SERVICE,
     Service,
     checked_run_id,
@@ -19,9 +20,7 @@ from cli.run_head import head_line, status_name
 from cli.terminal import new_console, print_line, style_of
 from cli.words import counted, safe
 from superbizagent.run.v1.run_event_pb2 import RunEvent, RunEventType
-from superbizagent.run.v1.run_service_pb2 import GetRunRequest
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import RunEventStream, SeqPurgedError, ServiceError
+from superbizagent_client import RunClient, RunEventStream, SeqPurgedError, ServiceError
 
 
 def watch(run_id: str, *, run: str | None, session: str | None) -> int:
@@ -32,16 +31,16 @@ def watch(run_id: str, *, run: str | None, session: str | None) -> int:
 
     async def follow() -> None:
         async with Service(RUN_SERVICE, address, access) as service:
-            await _follow(new_console(), service, run_id, session)
+            with service.explained():
+                await _follow(new_console(), service, run_id, session)
 
     asyncio.run(follow())
     return DONE
 
 
 async def _follow(console: Console, service: Service, run_id: str, session: str | None) -> None:
-    stub = RunServiceStub(service.channel)
     # Asked first: whether the run can be found at all. From then on only its end ends the watching.
-    head = (await service.ask(stub.GetRun, GetRunRequest(run_id=run_id, session_id=session))).run
+    head = await RunClient(service.channel, options=ONE_TRY).get_run(run_id, session_id=session)
     print_line(console, head_line(head))
     print_line(console, Text(HEADING, style="dim"))
     cut = _Cut(console)
@@ -50,19 +49,13 @@ async def _follow(console: Console, service: Service, run_id: str, session: str 
     async with RunEventStream(
         service.channel, run_id, session_id=session, on_retry=cut.on_retry, purged="snapshot"
     ) as stream:
-        try:
-            async for message in stream.messages():
-                cut.over(stream.last_seq)
-                if message.HasField("event"):
-                    seen += 1
-                    print_line(console, event_line(message.event))
-                    status = _status_after(message.event, status)
-        except ServiceError as error:
-            failed = error
-        else:
-            print_line(console, Text(f"{status} after {counted(seen, 'event')}", style=style_of(status)))
-            return
-    raise service.explain(failed)
+        async for message in stream.messages():
+            cut.over(stream.last_seq)
+            if message.HasField("event"):
+                seen += 1
+                print_line(console, event_line(message.event))
+                status = _status_after(message.event, status)
+    print_line(console, Text(f"{status} after {counted(seen, 'event')}", style=style_of(status)))
 
 
 def _status_after(event: RunEvent, status: str) -> str:

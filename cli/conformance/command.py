@@ -11,6 +11,7 @@ from cli.conformance.scenarios import SCENARIOS
 from cli.conformance.table import print_result, print_sum
 from cli.connection import (
     AUDIT_SERVICE,
+    ONE_TRY,
     RUN_SERVICE,
     Access,
     Service,
@@ -20,11 +21,8 @@ from cli.connection import (
 from cli.errors import DONE, NOT_THERE, USAGE, CommandError
 from cli.terminal import new_console
 from common.settings import Settings
-from superbizagent.audit.v1.audit_service_pb2 import SearchToolInvocationsRequest
-from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from superbizagent.run.v1.run_pb2 import RunStatus
-from superbizagent.run.v1.run_service_pb2 import ListRunsRequest
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from superbizagent_client import AuditClient, RunClient
 
 
 def conformance(*, run: str | None, audit: str | None) -> int:
@@ -61,9 +59,10 @@ async def _reach(name: str, address: str, access: Access) -> None:
         stub: Any = health_pb2_grpc.HealthStub(service.channel)
         await service.ask(stub.Check, health_pb2.HealthCheckRequest())
         # Health is open to everybody. These reads across sessions want the role that the scenarios need.
-        if name == RUN_SERVICE:
-            pending = ListRunsRequest(status=RunStatus.RUN_STATUS_PENDING, page_size=1)
-            await service.ask(RunServiceStub(service.channel).ListRuns, pending)
-        else:
-            logs = SearchToolInvocationsRequest(tool_name="query_logs", page_size=1)
-            await service.ask(AuditServiceStub(service.channel).SearchToolInvocations, logs)
+        with service.explained():
+            if name == RUN_SERVICE:
+                runs = RunClient(service.channel, options=ONE_TRY)
+                await anext(runs.list_runs(status=RunStatus.RUN_STATUS_PENDING, page_size=1), None)
+            else:
+                audit = AuditClient(service.channel, options=ONE_TRY)
+                await anext(audit.search(tool_name="query_logs", page_size=1), None)

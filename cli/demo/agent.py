@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from cli.connection import Service
 from cli.demo.answer import Answer, Evidence, compose, rows_in
 from cli.demo.database_query import query_mysql
 from cli.demo.knowledge import lookup_knowledge
@@ -16,10 +15,8 @@ from cli.demo.log_search import query_logs
 from cli.demo.words_of_text import telling_words
 from cli.words import counted
 from superbizagent.run.v1.run_event_pb2 import RunEventInput, RunEventType
-from superbizagent.run.v1.run_pb2 import ReleaseOutcome, Run, RunIntent
-from superbizagent.run.v1.run_service_pb2 import FinishRunRequest
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import EventSender, ToolBoundary, ToolOutcome
+from superbizagent.run.v1.run_pb2 import ReleaseOutcome, RunIntent
+from superbizagent_client import ActiveRun, ToolBoundary, ToolOutcome
 
 ResultT = TypeVar("ResultT")
 
@@ -51,20 +48,11 @@ class Companion(Protocol):
 
 
 class ScriptedAgent:
-    """Answers one question in one run, which must be started."""
+    """Answers one question in one run."""
 
-    def __init__(
-        self,
-        runs: Service,
-        run: Run,
-        boundary: ToolBoundary,
-        events: EventSender,
-        companion: Companion,
-    ) -> None:
-        self._runs = runs
+    def __init__(self, run: ActiveRun, boundary: ToolBoundary, companion: Companion) -> None:
         self._run = run
         self._boundary = boundary
-        self._events = events
         self._say = companion.say
         self._in_step = companion.in_step
         self._steps = 0
@@ -139,7 +127,7 @@ class ScriptedAgent:
         self._send(
             RunEventType.RUN_EVENT_TYPE_STEP_FINISHED, step_id=self._steps, step_code=step, status="DONE"
         )
-        await self._events.flush()
+        await self._run.events.flush()
         await self._in_step()
         return outcome.result
 
@@ -153,17 +141,9 @@ class ScriptedAgent:
         self._send(RunEventType.RUN_EVENT_TYPE_EVIDENCE_CHECKED, evidence_status=found)
         self._send(RunEventType.RUN_EVENT_TYPE_RELEASE_DECIDED, release_outcome=outcome)
         self._say("The evidence is enough: published." if answer.grounded else "No evidence: a fallback.")
-        await self._events.flush()
+        await self._run.events.flush()
         await self._in_step()
-        await self._runs.ask(
-            RunServiceStub(self._runs.channel).FinishRun,
-            FinishRunRequest(
-                run_id=self._run.run_id,
-                release_outcome=outcome,
-                answer=answer.text,
-                published_result_json=answer.published_json,
-            ),
-        )
+        await self._run.finish(outcome, answer=answer.text, published_result=answer.published)
 
     def _send(self, kind: RunEventType.ValueType, **fields: object) -> None:
-        self._events.send(RunEventInput(type=kind, **fields))  # type: ignore[arg-type]  # names of the contract
+        self._run.send(RunEventInput(type=kind, **fields))  # type: ignore[arg-type]  # names of the contract

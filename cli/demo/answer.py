@@ -1,6 +1,5 @@
-"""What the agent answers: sentences made of what the tools found, and the same as JSON."""
+"""What the agent answers: sentences made of what the tools found, and the same for programs."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,10 +44,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`text` is for people, `published_json` for programs."""
+    """`text` is for people, `published` for programs."""
 
     text: str
-    published_json: str
+    published: dict[str, Any]
     grounded: bool
 
 
@@ -66,7 +65,7 @@ def compose(evidence: Evidence) -> Answer:
             "Nothing in the docs, the log or the database answers this. I am a script that looks for words "
             "and cannot think of another way to ask."
         )
-    return Answer("\n".join(parts), json.dumps(_as_json(evidence)), grounded=evidence.found)
+    return Answer("\n".join(parts), _for_programs(evidence), grounded=evidence.found)
 
 
 def _about_refusals(evidence: Evidence) -> str:
@@ -126,7 +125,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_PASSAGE else text[:_MOST_PASSAGE].rsplit(" ", 1)[0] + " …"
 
 
-def _as_json(evidence: Evidence) -> dict[str, Any]:
+def _for_programs(evidence: Evidence) -> dict[str, Any]:
     return {
         "calls": evidence.log.calls,
         "refused": evidence.log.refused,

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.connection import Service
+from cli.connection import ONE_TRY, Service
 from cli.demo.database_query import read_rows
 from cli.demo.misbehave import REFUSED_VALUES, Cause, Misbehaviour
 from cli.words import counted
 from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import RunStatus, RunView
-from superbizagent.run.v1.run_service_pb2 import GetRunRequest
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from superbizagent_client import RunClient
 
 TOOLS = ("lookup_knowledge", "query_logs", "query_mysql")
 
@@ -79,11 +78,9 @@ def live_equals_stored(live: Sequence[RunEvent], stored: Sequence[RunEvent], *, 
 
 async def answer_is_published(runs: Service, run_id: str, answer: str, *, grounded: bool) -> Fact:
     """The run is final with the answer that was shown."""
-    run = (
-        await runs.ask(
-            RunServiceStub(runs.channel).GetRun, GetRunRequest(run_id=run_id, view=RunView.RUN_VIEW_FULL)
-        )
-    ).run
+    with runs.explained():
+        client = RunClient(runs.channel, options=ONE_TRY)
+        run = await client.get_run(run_id, view=RunView.RUN_VIEW_FULL)
     wanted = RunStatus.RUN_STATUS_SUCCESS if grounded else RunStatus.RUN_STATUS_FALLBACK
     return Fact(
         f"the run is {RunStatus.Name(wanted).removeprefix('RUN_STATUS_')} and holds the answer above",

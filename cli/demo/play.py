@@ -5,7 +5,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from cli.connection import AUDIT_SERVICE, RUN_SERVICE, Access, Service
+from cli.connection import AUDIT_SERVICE, ONE_TRY, RUN_SERVICE, Access, Service
 from cli.demo import check
 from cli.demo.agent import ScriptedAgent, Sources
 from cli.demo.answer import Answer
@@ -22,12 +22,11 @@ from cli.trace import fetch_run, fetch_tool_calls
 from cli.trace_view import show_run, show_tool_calls
 from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import Run
-from superbizagent.run.v1.run_service_pb2 import CreateRunRequest, StartRunRequest
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import AuditRecorder, EventSender, ToolBoundary
+from superbizagent_client import AuditRecorder, EventSender, RunClient
 
 _WHOLE_SECONDS = 40.0
 _STREAM_SECONDS = 5.0
+_REQUEST_ID = "demo-1"
 _EVENTS_OF_THE_SERVICE = 2  # RUN_CREATED and RUN_STARTED, before the agent's first
 
 
@@ -57,6 +56,10 @@ class _Play:
     runs: Service
     audits: Service
 
+    @property
+    def _client(self) -> RunClient:
+        return RunClient(self.runs.channel, options=ONE_TRY)
+
     async def whole(self) -> tuple[str, list[Fact]]:
         done = await self._misbehave()
         run = await self._create_run()
@@ -75,29 +78,26 @@ class _Play:
 
     async def _create_run(self) -> Run:
         self.screen.heading("3  The question", self.question)
-        request = CreateRunRequest(
-            session_id=f"demo-{uuid.uuid4().hex[:8]}", query=self.question, request_id="demo-1"
-        )
-        return (await self.runs.ask(RunServiceStub(self.runs.channel).CreateRun, request)).run
+        session_id = f"demo-{uuid.uuid4().hex[:8]}"
+        with self.runs.explained():
+            return await self._client.create_run(session_id, self.question, request_id=_REQUEST_ID)
 
     async def _diagnose(self, run: Run) -> tuple[Answer, "_Seen"]:
         """The agent works, the stream is shown beside it."""
         self.screen.open_columns()
+        sources = Sources(list(self.stage.logs.values()), self.stage.database)
         async with (
             LiveView(self.runs.address, run.run_id, self.screen) as live,
-            EventSender(self.runs.channel, run.run_id) as events,
             AuditRecorder(self.audits.channel) as recorder,
         ):
             await live.shown(1)
-            start = StartRunRequest(run_id=run.run_id)
-            await self.runs.ask(RunServiceStub(self.runs.channel).StartRun, start)
-            await live.shown(_EVENTS_OF_THE_SERVICE)
-            boundary = ToolBoundary(
-                session_id=run.session_id, run_id=run.run_id, recorder=recorder, events=events
-            )
-            agent = ScriptedAgent(self.runs, run, boundary, events, _Beside(self.screen, live, events))
-            sources = Sources(list(self.stage.logs.values()), self.stage.database)
-            answer = await agent.answer(self.question, sources)
+            with self.runs.explained():
+                # The same request_id: the run that was created goes on.
+                async with self._client.run(run.session_id, self.question, request_id=_REQUEST_ID) as active:
+                    await live.shown(_EVENTS_OF_THE_SERVICE)
+                    beside = _Beside(self.screen, live, active.events)
+                    agent = ScriptedAgent(active, active.boundary(recorder), beside)
+                    answer = await agent.answer(self.question, sources)
             await recorder.flush()
             return answer, _Seen(ended=await live.ended(_STREAM_SECONDS), events=live.events)
 

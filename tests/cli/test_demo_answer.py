@@ -84,7 +84,7 @@ def test_the_answer_names_the_causes_that_were_found_the_most_frequent_first() -
     answer = compose(_evidence({field: 1, tool: 5}))
     assert answer.grounded
     assert answer.text.index("5 x TOOL_NOT_ALLOWED") < answer.text.index("1 x INVALID_FIELD a b")
-    assert json.loads(answer.published_json)["causes"][0] == tool._asdict() | {"count": 5}
+    assert answer.published["causes"][0] == tool._asdict() | {"count": 5}
 
 
 @pytest.mark.parametrize(
