@@ -1,6 +1,7 @@
 """examples/java-gateway, compiled with Debian's grpc-java and run against the real services."""
 
 import re
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -98,3 +99,15 @@ def test_the_maven_project_names_classes_and_contracts_that_exist() -> None:
     assert source.is_file()
     protos = found["protoSourceRoot"].replace("${project.basedir}", str(EXAMPLE))
     assert Path(protos).resolve() == ROOT / "protos"
+
+
+async def test_the_lines_for_people_without_maven_build_and_run_it(
+    java_stubs: Stubs, run_server: RunServer, audit_address: str, tmp_path: Path
+) -> None:
+    """`java_stubs` says what is lacking where there is no Java."""
+    text = (EXAMPLE / "README.md").read_text("utf-8").partition("## Without Maven")[2]
+    lines = text.partition("```sh\n")[2].partition("```")[0]
+    placed = lines.replace("127.0.0.1:50051", run_server.address).replace("127.0.0.1:50052", audit_address)
+    script = placed.replace("build/java-gateway", str(tmp_path)).replace(".venv/bin/python", sys.executable)
+    said = await run(["sh", "-ec", f"cd {ROOT}\n{script}"])
+    assert said.splitlines()[-1] == "all is well", said
