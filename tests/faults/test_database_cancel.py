@@ -48,6 +48,27 @@ async def test_cancelling_1000_calls_mid_query_leaves_no_foreign_row_and_no_conn
         assert not database_of(server)._running
 
 
+async def test_1000_reads_that_are_cancelled_while_their_query_runs_cost_no_connection(
+    faulty: Faulty,
+) -> None:
+    database = Database(faulty.url, 2)
+    before = await _connections(faulty)
+
+    async def select(number: int) -> None:
+        query = text(f"SELECT {number}, SLEEP(0.005)")
+        assert (await database.read(lambda connection: connection.execute(query))).one()[0] == number
+
+    for wave in range(100):
+        tasks = [asyncio.create_task(select(wave * 10 + number)) for number in range(10)]
+        await until(lambda: in_use(database) == 2)
+        for task in tasks[:-1]:
+            task.cancel()
+        await tasks[-1]  # behind all the others
+    await until(lambda: in_use(database) == 0)
+    assert await _connections(faulty) - before < 20
+    await database.close()
+
+
 async def test_cancelled_appends_are_stored_whole_or_not_at_all(faulty: Faulty, tmp_path: Path) -> None:
     async with faulty.serve(tmp_path, DB_POOL_SIZE="2") as server:
         run = await running_run(server.stub)
@@ -128,3 +149,9 @@ async def test_calls_without_a_deadline_of_their_own_end_too(faulty: Faulty, tmp
         codes = {one.code() for one in replies if isinstance(one, grpc.aio.AioRpcError)}
         assert codes <= {grpc.StatusCode.UNAVAILABLE}
         await until(lambda: in_use(database_of(server)) == 0, 10)
+
+
+async def _connections(faulty: Faulty) -> int:
+    """How many connections the server has ever had."""
+    rows = await faulty.sql("SHOW GLOBAL STATUS LIKE 'Connections'")
+    return int(rows[0][1])

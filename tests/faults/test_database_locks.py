@@ -80,8 +80,11 @@ async def test_a_lock_that_is_released_in_time_is_waited_for(faulty: Faulty, ser
         appending = asyncio.create_task(append(server.stub, run.run_id, event()))
         await until_async(lambda: _waits(faulty))
         await do("UPDATE diagnosis_run SET feedback = 'up'")
+        ((released,),) = await do("SELECT UTC_TIMESTAMP(6)")
         await do("COMMIT")
         assert await appending == [3]
+    stored = (await events_of(server.stub, run.run_id))[-1]
+    assert stored.record_time.ToDatetime() >= released, "the time is that under the lock, not before it"
     assert (await get_run(server.stub, run.run_id)).feedback == "up"
 
 
