@@ -1,13 +1,14 @@
 """Started services. Each test has a database of its own, and whatever it starts is stopped behind it."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from tests.support.engines import Engine, GetEngine, MissingEngineError, engine, unavailable
 from tests.support.java import Stubs, make_stubs
 from tests.support.run_server import RunProcess, RunServer, run_as_process, run_in_process
 
@@ -66,3 +67,18 @@ async def start_run_process(database_path: Path) -> AsyncIterator[StartRunProces
 def java_stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
     """The contracts in Java, compiled; where a JDK is not at hand the test is skipped."""
     return make_stubs(tmp_path_factory.mktemp("java") / "stubs")
+
+
+@pytest.fixture(scope="session")
+def get_engine() -> Iterator[GetEngine]:
+    """Each database engine, started once for all tests that ask for it."""
+    started: dict[str, Engine] = {}
+    with contextlib.ExitStack() as running:
+
+        def get(name: str) -> Engine:
+            try:
+                return started.get(name) or started.setdefault(name, running.enter_context(engine(name)))
+            except MissingEngineError as missing:
+                unavailable(name, missing)
+
+        yield get

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,8 @@ from tests.leak.conversation import Conversation, talking
 from tests.leak.ledger import Ledger
 from tests.leak.stack import Stack, stack
 from tests.leak.table import table_of
-from tests.support.engines import Engine, MissingEngineError, engine
+from tests.support.engines import GetEngine
 from tests.support.redis_server import RedisServer
-
-GetEngine = Callable[[str], Engine]
 
 _LEDGER = pytest.StashKey[Ledger]()
 
@@ -26,23 +24,6 @@ _LEDGER = pytest.StashKey[Ledger]()
 def ledger(request: pytest.FixtureRequest) -> Ledger:
     """One for all tests."""
     return request.config.stash.setdefault(_LEDGER, Ledger())
-
-
-@pytest.fixture(scope="session")
-def get_engine() -> Iterator[GetEngine]:
-    """Each engine, started once. In CI one that is missing is an error, elsewhere its tests are skipped."""
-    started: dict[str, Engine] = {}
-    with contextlib.ExitStack() as running:
-
-        def get(name: str) -> Engine:
-            try:
-                return started.get(name) or started.setdefault(name, running.enter_context(engine(name)))
-            except MissingEngineError as missing:
-                if os.environ.get("CI"):
-                    raise
-                pytest.skip(str(missing))
-
-        yield get
 
 
 @pytest.fixture(scope="session", params=["sqlite", "mariadb", "mysql"])

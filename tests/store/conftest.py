@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -10,27 +9,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.databases import migrate_both
-from tests.support.engines import Engine, MissingEngineError, engine, fresh_database
+from tests.support.engines import Engine, GetEngine, fresh_database
 from tests.support.run_server import RunServer, run_in_process
-
-GetEngine = Callable[[str], Engine]
-
-
-@pytest.fixture(scope="session")
-def get_engine() -> Iterator[GetEngine]:
-    """Each engine, started once. In CI one that is missing is an error, elsewhere its tests are skipped."""
-    started: dict[str, Engine] = {}
-    with contextlib.ExitStack() as running:
-
-        def get(name: str) -> Engine:
-            try:
-                return started.get(name) or started.setdefault(name, running.enter_context(engine(name)))
-            except MissingEngineError as missing:
-                if os.environ.get("CI"):
-                    raise
-                pytest.skip(str(missing))
-
-        yield get
 
 
 @pytest.fixture(params=["sqlite", "mariadb", "mysql"])

@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-MYSQL_TOOL = ROOT.parent / "shared" / "tools" / "mysql-server"
+MYSQL_SETTING = "SUPERBIZ_TEST_MYSQL_SERVER"
+"""Names a program that starts a MySQL of its own: `PROGRAM start FOLDER PORT [OPTION …]`, which leaves the
+process id in FOLDER/mysqld.pid, and `PROGRAM stop FOLDER`."""
 
 _START_SECONDS = 120.0
 _QUICK = ["--skip-log-bin", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=0"]
@@ -109,13 +110,15 @@ class MySqlServer(DatabaseServer):
     """A real MySQL, from the tool that unpacks it."""
 
     def _launch(self, *options: str) -> int:
-        if not MYSQL_TOOL.exists():
+        tool = os.environ.get(MYSQL_SETTING)
+        if not tool:
             raise MissingEngineError(
-                "no MySQL server for tests: set SUPERBIZ_TEST_MYSQL_URL=mysql+aiomysql://user:pw@host:3306"
+                "no MySQL server for tests: set SUPERBIZ_TEST_MYSQL_URL=mysql+aiomysql://user:pw@host:3306 "
+                f"or {MYSQL_SETTING} to a program that starts one"
             )
         # Left by a server that was killed; it counts as held while anything has that process number.
         (self._folder / "run" / "mysqld.sock.lock").unlink(missing_ok=True)
-        command = [str(MYSQL_TOOL), "start", str(self._folder), str(self.port), *_QUICK, *options]
+        command = [tool, "start", str(self._folder), str(self.port), *_QUICK, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return int((self._folder / "mysqld.pid").read_text())
 

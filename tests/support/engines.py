@@ -7,11 +7,13 @@ import contextlib
 import os
 import uuid
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import aiomysql
+import pytest
 from sqlalchemy.engine import make_url
 
 from tests.support.database_server import MissingEngineError, free_port, private_server
@@ -23,6 +25,18 @@ class Engine:
 
     name: str
     server_url: str | None
+
+
+GetEngine = Callable[[str], Engine]
+"""The fixture `get_engine`: each engine, started once for all tests."""
+
+
+def unavailable(name: str, missing: MissingEngineError) -> NoReturn:
+    """Skip the tests of an engine that is missing. In CI it is there, unless CI itself says otherwise."""
+    without = os.environ.get("SUPERBIZ_TEST_WITHOUT", "").split(",")
+    if os.environ.get("CI") and name not in without:
+        raise missing
+    pytest.skip(str(missing))
 
 
 @contextlib.contextmanager
@@ -76,4 +90,13 @@ async def run_sql(url: str, *statements: str) -> list[tuple[object, ...]]:
         await connection.ensure_closed()
 
 
-__all__ = ["Engine", "MissingEngineError", "engine", "free_port", "fresh_database", "run_sql"]
+__all__ = [
+    "Engine",
+    "GetEngine",
+    "MissingEngineError",
+    "engine",
+    "free_port",
+    "fresh_database",
+    "run_sql",
+    "unavailable",
+]
