@@ -60,6 +60,7 @@ class Service:
     def __init__(self, name: str, address: str, access: Access) -> None:
         self.name = name
         self.address = address
+        self._is_tls = access.tls_ca is not None
         try:
             self.channel = open_channel(address, token=access.token, tls_ca=access.tls_ca)
         except ValueError:
@@ -109,8 +110,15 @@ class Service:
         if error.code is grpc.StatusCode.UNIMPLEMENTED:
             return CommandError(f"{where} is another service or an older one ({known})", NOT_THERE)
         if error.transient:
-            return CommandError(f"{where} does not answer ({known})", NOT_THERE)
+            return CommandError(f"{where} does not answer ({known}){self._guess(error)}", NOT_THERE)
         return CommandError(f"{where} failed ({error})", NOT_THERE)
+
+    def _guess(self, error: ServiceError) -> str:
+        """Why no service said anything: gRPC does not tell a closed port from a failed handshake."""
+        if error.reason or error.code is not grpc.StatusCode.UNAVAILABLE:
+            return ""
+        wrong = "has no certificate of" if self._is_tls else "wants TLS, see"
+        return f": nothing listens there, or it {wrong} {PREFIX}TLS_CA"
 
 
 def service_address(name: str, given: str | None, settings: Settings) -> str:

@@ -14,6 +14,26 @@ _HARMLESS = re.compile(
 )
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Each command stays on one line with what it is for: argparse forgets that commands are indented."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Measure the action as it is shown."""
+        self._current_indent += self._indent_increment
+        super().add_argument(action)
+        self._current_indent -= self._indent_increment
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"{parser.prog} {version(parser.prog)}\n")
+        sys.exit(0)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser with a lesson for its help and one line for each error."""
 
@@ -21,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=prog,
             description=lesson.what,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
         self._lesson = lesson
@@ -49,11 +69,15 @@ class Parser(argparse.ArgumentParser):
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Parse a command line. `command` in the result is the words of the command."""
-    return _build().parse_args(arguments)
+    parsed, unknown = _build().parse_known_args(arguments)
+    if unknown:
+        parsed.refuse("unknown arguments")
+    return parsed
 
 
 def _build() -> Parser:
     top = Parser("superbizagent", TOP)
+    top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     demo = _add(commands, "demo")
@@ -111,7 +135,7 @@ def _add(commands: "argparse._SubParsersAction[Parser]", command: str) -> Parser
     lesson = LESSONS[command]
     # The class is given by hand: argparse would call it with arguments of its own only.
     parser = commands.add_parser(command.rsplit(maxsplit=1)[-1], help=lesson.brief, lesson=lesson)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, refuse=parser.error)
     return parser
 
 

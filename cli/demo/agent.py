@@ -88,7 +88,10 @@ class ScriptedAgent:
         )
         self._say(f"query_logs: {wanted}")
         evidence.log = await self._use_tool(
-            "READ_LOG", "query_logs", " ".join(asked), lambda: query_logs(logs, evidence.topic, asked)
+            "READ_LOG",
+            "query_logs",
+            " ".join(asked),
+            lambda: query_logs(logs, evidence.topic, asked, refusals=evidence.about_refusals),
         )
         log = evidence.log
         if evidence.about_refusals:

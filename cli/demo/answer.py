@@ -62,8 +62,8 @@ def compose(evidence: Evidence) -> Answer:
         parts.append(f"The log says {count} x: {line}.")
     if not evidence.found:
         parts.append(
-            "Nothing in the docs, the log or the database answers this. I am a script that looks for words "
-            "and cannot think of another way to ask."
+            "Nothing in the docs, the log or the database answers this. I am a script that looks for English "
+            "words and cannot think of another way to ask."
         )
     return Answer("\n".join(parts), _for_programs(evidence), grounded=evidence.found)
 

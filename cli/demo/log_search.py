@@ -33,20 +33,23 @@ class LogFindings:
         return self.refusals.total()
 
 
-async def query_logs(paths: Iterable[Path], service: str, asked: Sequence[str]) -> ToolOutcome[LogFindings]:
-    """Count refusals of `service` ("" for both) by cause, and lines that hold all of the words `asked`."""
+async def query_logs(
+    paths: Iterable[Path], service: str, asked: Sequence[str], *, refusals: bool = True
+) -> ToolOutcome[LogFindings]:
+    """Lines that hold all of the words `asked`, and, if `refusals`, the refused calls of `service` by cause.
+
+    "" is both services. What was not asked for is counted all the same, but it is no evidence.
+    """
     found = await asyncio.to_thread(_search, list(paths), service, set(asked))
-    projection = [
-        f"{count} x {cause.reason} {cause.field}: {cause.rule}"
-        for cause, count in found.refusals.most_common()
-    ]
+    causes = found.refusals.most_common() if refusals else []
+    projection = [f"{count} x {cause.reason} {cause.field}: {cause.rule}" for cause, count in causes]
     projection += [f"{count} x {line}" for line, count in found.mentions.most_common()]
     return ToolOutcome(
         result=found,
         projection="\n".join(projection),
         evidence_status="EVIDENCE_FOUND" if projection else "NO_EVIDENCE",
         l0_match_count=found.lines,
-        l1_match_count=found.refused + found.mentions.total(),
+        l1_match_count=(found.refused if refusals else 0) + found.mentions.total(),
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,22 @@ def test_help_of_the_program_names_every_command(capsys: pytest.CaptureFixture[s
         main(["--help"])
     shown = capsys.readouterr().out
     assert end.value.code == 0
-    assert all(f"  {name}" in shown for name in LESSONS if " " not in name)
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert all(f"{name} {lesson.brief}" in lines for name, lesson in LESSONS.items() if " " not in name)
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"superbizagent {version('superbizagent')}\n"
+
+
+@pytest.mark.parametrize("command", ["demo", "serve", "migrate", "token new --name n --role trace"])
+def test_what_a_command_does_not_know_is_told_with_the_help_of_that_command(command: str, told: Told) -> None:
+    code, line = told(*command.split(), _NEVER_REPEATED)
+    program = "superbizagent " + command.partition(" --")[0]
+    assert (code, line) == (2, f"{program}: unknown arguments; see {program} --help")
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -154,6 +170,7 @@ def test_a_token_is_not_sent_beyond_this_machine_without_tls(told: Told) -> None
 def test_a_service_that_is_not_there_is_exit_code_1(command: str, tmp_path: Path) -> None:
     line = one_line(run(command, "--run", "127.0.0.1:1", "run-1", cwd=tmp_path), 1)
     assert "RunService at 127.0.0.1:1 does not answer" in line
+    assert "SUPERBIZ_TLS_CA" in line  # a server that wants TLS looks the same
 
 
 def test_what_nobody_foresaw_is_one_line_too(

@@ -58,10 +58,19 @@ async def test_the_log_is_counted_by_cause_for_one_service(tmp_path: Path) -> No
 
 async def test_the_log_is_searched_for_all_words_of_a_question(tmp_path: Path) -> None:
     logs = _log(tmp_path, _call(code="OK"), json.dumps({"event": "drain is late", "step": "streams"}))
-    outcome = await query_logs(logs, "", ["drain", "stream"])
+    outcome = await query_logs(logs, "", ["drain", "stream"], refusals=False)
     assert outcome.result.mentions == {"drain is late": 1}
     assert outcome.evidence_status == "EVIDENCE_FOUND"
-    assert (await query_logs(logs, "", ["drain", "moon"])).evidence_status == "NO_EVIDENCE"
+    nothing = await query_logs(logs, "", ["drain", "moon"], refusals=False)
+    assert nothing.evidence_status == "NO_EVIDENCE"
+
+
+async def test_refusals_are_evidence_only_where_the_question_is_about_them(tmp_path: Path) -> None:
+    logs = _log(tmp_path, _call(code="INVALID_ARGUMENT", reason="INVALID_FIELD", field="status", rule="is"))
+    aside = await query_logs(logs, "", ["moon"], refusals=False)
+    assert (aside.projection, aside.evidence_status, aside.l1_match_count) == ("", "NO_EVIDENCE", 0)
+    wanted = await query_logs(logs, "", ["moon"], refusals=True)
+    assert (wanted.evidence_status, wanted.l1_match_count) == ("EVIDENCE_FOUND", 1)
 
 
 def _evidence(causes: dict[Cause, int], code: str = "INVALID_ARGUMENT", **more: Any) -> Evidence:
