@@ -1,21 +1,19 @@
 """`superbizagent token new`: a token, and the line by which the services know it."""
 
 import hashlib
-import re
 import secrets
 import sys
 
 from cli.errors import DONE, USAGE, CommandError
-from common.server.auth import ROLES
+from common.server.auth import ROLES, is_caller_name
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _RANDOM_BYTES = 32
 
 
 def new_token(name: str, roles: list[str]) -> int:
     """Print both. `roles` are names, or comma lists of them."""
-    if _NAME.fullmatch(name) is None:
-        raise CommandError("--name must be 1 to 64 of A-Z, a-z, 0-9, _, . and -", USAGE)
+    if not is_caller_name(name):
+        raise CommandError("--name must be 1 to 64 of A-Z, a-z, 0-9, _, . and -, and no credential", USAGE)
     wanted = list(dict.fromkeys(role.strip() for several in roles for role in several.split(",")))
     if not set(wanted) <= ROLES:
         raise CommandError(f"--role must be of {', '.join(sorted(ROLES))}", USAGE)

@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from common.settings import SettingsError
+from superbizagent_contract import has_credential_shape
 
 OPERATOR = "operator"
 ROLES = frozenset({"gateway", "trace", OPERATOR})
 
 Metadata: TypeAlias = Iterable[tuple[str, str | bytes]]
 
-_LINE = re.compile(r"([A-Za-z0-9_.-]{1,64})\s+([0-9a-f]{64})\s+([a-z]+(?:,[a-z]+)*)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_LINE = re.compile(r"(\S+)\s+([0-9a-f]{64})\s+([a-z]+(?:,[a-z]+)*)", re.ASCII)
+
+
+def is_caller_name(name: str) -> bool:
+    """True if a caller may be called so. Names are logged: none may look like the secret of somebody."""
+    return _NAME.fullmatch(name) is not None and not has_credential_shape(name)
 
 
 class Token(NamedTuple):
@@ -86,12 +93,17 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 def _parse(number: int, line: str) -> Token:
     found = _LINE.fullmatch(line)
     roles = frozenset(found[3].split(",")) if found else frozenset()
-    if found is None or not roles <= ROLES:
+    if found is None or not roles <= ROLES or not _is_name_of(found[1], found[2]):
         known = ", ".join(sorted(ROLES))
         raise SettingsError(
             "AUTH_FILE", f"line {number} must be <name> <sha256 hex> <role>[,<role>] with roles of {known}"
         )
     return Token(found[1], bytes.fromhex(found[2]), roles)
+
+
+def _is_name_of(name: str, digest: str) -> bool:
+    """False also where the token itself was written instead of a name."""
+    return is_caller_name(name) and hashlib.sha256(name.encode()).hexdigest() != digest
 
 
 def _bearer(metadata: Metadata) -> bytes | None:

@@ -37,6 +37,8 @@ def test_tokens_are_read_with_their_roles(tmp_path: Path) -> None:
         f"na/me {DIGEST} gateway",
         f"{DIGEST} gateway",
         "name t0ken gateway",
+        f"t0ken {DIGEST} gateway",
+        f"AKIAABCDEFGHIJKLMNOP {DIGEST} gateway",
     ],
 )
 def test_a_wrong_line_is_named_by_number_and_not_repeated(tmp_path: Path, line: str) -> None:
