@@ -139,8 +139,8 @@ class Settings(BaseModel):
     )
     metrics_listen: Listen | None = _setting(
         None,
-        "Where metrics are served over plain HTTP; without it they are not. They hold counts only, so this "
-        "address is exempt from the rule about insecure listening.",
+        "Reserved for metrics over plain HTTP, which this version does not serve yet. They will hold counts "
+        "only, so this address is exempt from the rule about insecure listening.",
         ADDRESS_RULE,
     )
     tls_cert: Path | None = _setting(None, "PEM file with the server's certificate chain.", _PATH_RULE)
