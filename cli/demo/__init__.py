@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from cli.demo.question import QUESTION, checked_question
+from cli.demo.signals import held, stoppable
 from cli.demo.stage import Stage
 from cli.errors import DONE, NOT_THERE, CommandError
 
@@ -13,7 +14,7 @@ def run_demo(question: str | None) -> int:
     asked = QUESTION if question is None else checked_question(question)
     started = time.monotonic()
     # The services start while the rest of the demo is still being imported.
-    with Stage() as stage:
+    with Stage() as stage, held():
         from cli.demo.play import play
         from cli.demo.show import Screen, own_command
         from cli.terminal import new_console
@@ -23,7 +24,7 @@ def run_demo(question: str | None) -> int:
             "One real diagnosis, by a scripted agent: a script, no language model. All the rest is real."
         )
         screen.heading("1  The services", "two processes on free ports, on a new SQLite database")
-        run_id, facts = asyncio.run(play(stage, screen, asked))
+        run_id, facts = asyncio.run(stoppable(play(stage, screen, asked)))
     from cli.demo.check import services_stopped
 
     facts.append(services_stopped(stage.exit_codes))

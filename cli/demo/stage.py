@@ -13,13 +13,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
+from cli.demo.signals import ENDING
 from cli.errors import NOT_THERE, CommandError
 from common.settings import PREFIX
 
 RUN, AUDIT = "run_service", "audit_service"
 
 _STOP_SECONDS: Final = 15.0  # usually a tenth of one; a machine with much else to do needs longer
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SETTINGS = {
     "RUN_LISTEN": "127.0.0.1:0",
     "AUDIT_LISTEN": "127.0.0.1:0",
@@ -45,7 +45,7 @@ class Stage:
         return f"sqlite+aiosqlite:///{self.database}"
 
     def __enter__(self) -> Self:
-        for number in _SIGNALS:
+        for number in ENDING:
             self._handlers[number] = signal.getsignal(number)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _stop)
@@ -99,7 +99,7 @@ class Stage:
 
     def _stop_all(self) -> None:
         """SIGTERM, a bounded wait for the drain, SIGKILL. Signals wait meanwhile: it must come to its end."""
-        for number in _SIGNALS:
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         for process in self._processes.values():
             process.terminate()
