@@ -30,7 +30,7 @@ def test_a_signal_before_the_loop_is_there_cancels_the_work_at_its_first_wait(nu
 
     async def work() -> None:
         seen.append("began")
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
     def interrupted() -> None:
         with held():
@@ -52,7 +52,7 @@ def test_a_signal_while_the_work_waits_cancels_it_and_it_cleans_up(number: signa
     async def work() -> None:
         asyncio.get_running_loop().call_later(0.01, _send, number)
         try:
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         finally:
             cleaned.append(True)
 
