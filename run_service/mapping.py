@@ -11,7 +11,7 @@ from run_service.records import EventRecord, RunRecord
 from superbizagent.run.v1.run_event_pb2 import RunEvent
 from superbizagent.run.v1.run_pb2 import ReleaseOutcome, Run, RunIntent, RunStatus
 from superbizagent.run.v1.run_service_pb2 import CaughtUp, Heartbeat, StreamRunEventsResponse
-from superbizagent_contract import Kind, kinds, limits
+from superbizagent_contract import STRING_FIELDS, Kind, kinds, limits
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -20,6 +20,9 @@ _INTENT = {name.removeprefix("RUN_INTENT_"): number for name, number in RunInten
 _OUTCOME = {
     name.removeprefix("RELEASE_OUTCOME_"): number for name, number in ReleaseOutcome.items() if number
 }
+
+
+_EVENT_KINDS = {name: STRING_FIELDS[name] for name in EventRecord._fields if name in STRING_FIELDS}
 
 
 def run_to_proto(run: RunRecord, *, full: bool = False) -> Run:
@@ -32,8 +35,8 @@ def run_to_proto(run: RunRecord, *, full: bool = False) -> Run:
         release_outcome=_OUTCOME.get(run.release_outcome or ""),
         agent_flow=_fitting(kinds.AGENT_FLOW, run.agent_flow) or "",
         feedback=_fitting(kinds.FEEDBACK, run.feedback) or None,
-        error_code=run.error_code,
-        trace_id=run.trace_id,
+        error_code=_fitting(kinds.CODE, run.error_code),
+        trace_id=_fitting(kinds.TRACE_ID, run.trace_id),
         total_duration_ms=_count(run.total_duration_ms),
         total_token_count=_count(run.total_token_count),
         step_count=_count(run.step_count),
@@ -53,7 +56,11 @@ def run_to_proto(run: RunRecord, *, full: bool = False) -> Run:
 
 def event_to_proto(run_id: str, event: EventRecord) -> RunEvent:
     """An event of a run. What is absent stays absent."""
-    values: dict[str, Any] = {name: value for name, value in event._asdict().items() if value is not None}
+    values = {
+        name: value
+        for name, value in event._asdict().items()
+        if value is not None and _fits_event(name, value)
+    }
     for moment in ("occur_time", "record_time"):
         if moment in values:
             values[moment] = timestamp(values[moment])
@@ -85,6 +92,14 @@ def timestamp(moment: dt.datetime | None) -> Timestamp | None:
 
 
 # SQLite keeps whatever was written into a column, bytes in a text one too: hence the checks of types.
+
+
+def _fits_event(name: str, value: Any) -> bool:
+    """Whether a stored value may leave. What we wrote always fits; whoever can write the table might not."""
+    kind = _EVENT_KINDS.get(name)
+    if kind is not None:
+        return isinstance(value, str) and kind.fits(value)
+    return not isinstance(value, str | bytes | float)
 
 
 def _fitting(kind: Kind, value: object) -> str | None:

@@ -107,7 +107,8 @@ def _is_name_of(name: str, digest: str) -> bool:
 
 
 def _bearer(metadata: Metadata) -> bytes | None:
-    for key, value in metadata:
-        if key == "authorization" and isinstance(value, str) and value[:7].lower() == "bearer ":
-            return value[7:].strip().encode()
+    """The token of the call. Two headers are none: whoever added the second one meant it to count."""
+    given = [value for key, value in metadata if key == "authorization"]
+    if len(given) == 1 and isinstance(given[0], str) and given[0][:7].lower() == "bearer ":
+        return given[0][7:].strip().encode()
     return None

@@ -11,13 +11,22 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import grpc
+from google.protobuf.message import Message
 
 from common.errors import Refusal, invalid_field
 from common.server.auth import Metadata
 from common.server.call import Context, Door, Handler, Layer, MaybeHandler, Method, MethodHandler, Stack
+from common.server.wire import crowded_field
 
-_UNDECODABLE = object()
-_UNDECODABLE_RULE = "must be an encoded message of the method's request type"
+
+class _Unusable(NamedTuple):
+    """What stands for a request that was not decoded, and why."""
+
+    field: str
+    rule: str
+
+
+_UNDECODABLE = _Unusable("request", "must be an encoded message of the method's request type")
 
 
 class LayeredMethods(grpc.aio.ServerInterceptor):
@@ -106,8 +115,8 @@ def decoding(_: Method, inner: Handler) -> Handler:
     """Layer: bytes that do not decode are the caller's fault, told like any other wrong field."""
 
     async def call(request: Any, context: Context) -> Any:
-        if request is _UNDECODABLE:
-            raise invalid_field("request", _UNDECODABLE_RULE)
+        if isinstance(request, _Unusable):
+            raise invalid_field(request.field, request.rule)
         return await inner(request, context)
 
     return call
@@ -118,11 +127,19 @@ def _decoder(decode: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
 
     def decode_or_mark(raw: bytes) -> Any:
         try:
-            return raw if decode is None else decode(raw)
+            if decode is None:
+                return raw
+            number = crowded_field(raw)
+            return decode(raw) if number is None else _crowded(decode(b""), number)
         except Exception:  # noqa: BLE001 - whatever the parser raises, the bytes do not decode
             return _UNDECODABLE
 
     return decode_or_mark
+
+
+def _crowded(empty: Message, number: int) -> _Unusable:
+    field = empty.DESCRIPTOR.fields_by_number.get(number)
+    return _Unusable(field.name if field is not None else "request", "must have fewer items")
 
 
 def _encoder(encode: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:
@@ -168,6 +185,6 @@ def _reading(inner: Handler) -> Handler:
 
 async def _decoded(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for request in requests:
-        if request is _UNDECODABLE:
-            raise invalid_field("request", _UNDECODABLE_RULE)
+        if isinstance(request, _Unusable):
+            raise invalid_field(request.field, request.rule)
         yield request

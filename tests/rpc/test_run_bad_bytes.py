@@ -1,5 +1,6 @@
 """Bytes that do not decode, and fields that this version does not know."""
 
+import resource
 from typing import Any
 
 import grpc
@@ -77,3 +78,15 @@ async def test_an_unknown_field_of_a_read_is_ignored(run_server: RunServer) -> N
     ):
         call: Any = run_server.channel.unary_unary(f"/superbizagent.run.v1.RunService/{rpc}")
         assert run.run_id.encode() in await call(request.SerializeToString() + UNKNOWN)
+
+
+async def test_millions_of_empty_items_are_refused_before_they_are_decoded(run_server: RunServer) -> None:
+    call: Any = run_server.channel.unary_unary("/superbizagent.run.v1.RunService/AppendRunEvents")
+    before = _peak_kilobytes()
+    found = await refused(call(b"\x0a\x01r" + b"\x12\x00" * 1_900_000))
+    assert (found.code, found.reason, set(found.violations)) == (INVALID, "INVALID_FIELD", {"events"})
+    assert _peak_kilobytes() - before < 100_000  # it was 300,000
+
+
+def _peak_kilobytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

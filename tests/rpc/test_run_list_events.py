@@ -160,3 +160,20 @@ async def test_a_page_read_beside_writers_has_no_event_beyond_the_head_that_it_s
             break
     await writing
     assert reply.last_seq == 43
+
+
+async def test_what_somebody_else_wrote_into_an_event_stays_behind_if_it_does_not_fit(
+    run_server: RunServer,
+) -> None:
+    run_id = (await running_run(run_server.stub)).run_id
+    await append(run_server.stub, run_id, event("STEP_FINISHED", step_code="READ", duration_ms=3))
+    run_server.sql(
+        "UPDATE sba_run_event SET step_code = ?, error_code = 'two words', duration_ms = 'x', "
+        "tool_name = x'00' WHERE seq = 3",
+        "A" * 20_000 + "\x1b[31m",
+    )
+    reply = await page(run_server.stub, run_id)
+    (last,) = reply.events[2:]
+    for name in ("step_code", "error_code", "duration_ms", "tool_name"):
+        assert not last.HasField(name), name
+    assert (last.seq, last.status) == (3, "OK")
