@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-_SERVICE_EXIT_CODES = "0 stopped by SIGTERM or Ctrl-C, after the drain; 2 a setting is wrong"
+_SERVICE_EXIT_CODES = (
+    "0 stopped by SIGTERM or Ctrl-C, after the drain; 1 ended by itself; 2 a setting is wrong"
+)
 _CLIENT_SETTINGS = ("RUN_LISTEN", "AUDIT_LISTEN", "TOKEN", "TLS_CA")
 _SHARED = ("DATABASE_URL", "AUTH_FILE", "TLS_CERT", "TLS_KEY", "ALLOWED_TOOLS", "DRAIN_SECONDS", "LOG_FORMAT")
 

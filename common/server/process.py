@@ -40,7 +40,10 @@ async def _run(settings: Settings, build: Callable[[Settings], Awaitable[Sequenc
 
 
 async def run_until_signal(settings: Settings, servers: Sequence[GrpcServer]) -> int:
-    """Start the servers, wait for a signal, drain them; 0 after the drain."""
+    """Start the servers, wait for a signal, drain them; 0 after the drain.
+
+    1 if a server ended by itself: a process that lives and serves nothing would not be started again.
+    """
     told = _told_by_signal(servers)
     try:
         for server in servers:
@@ -49,11 +52,22 @@ async def run_until_signal(settings: Settings, servers: Sequence[GrpcServer]) ->
         _log.info("starting", pid=os.getpid(), settings=settings.shown())
         for server in servers:
             await server.start()
-        await told.wait()
+        await _until_told_or_ended(told, servers)
     finally:
         # Also when a server could not start: the others are stopped and their stores closed.
         await asyncio.gather(*(server.drain() for server in servers))
-    return 0
+    if told.is_set():
+        return 0
+    _log.critical("a server ended by itself")
+    return 1
+
+
+async def _until_told_or_ended(told: asyncio.Event, servers: Sequence[GrpcServer]) -> None:
+    waiting = asyncio.create_task(told.wait())
+    # Not cancelled: what they wait for is the end of the server, which would be cancelled with them.
+    ended = [asyncio.create_task(server.ended()) for server in servers]
+    await asyncio.wait([waiting, *ended], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
 
 
 def _told_by_signal(servers: Sequence[GrpcServer]) -> asyncio.Event:

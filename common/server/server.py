@@ -1,6 +1,7 @@
 """One gRPC server: its services with the layers around them, health, reflection, and the drain."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
 
 import grpc
@@ -25,6 +26,7 @@ from common.server.neutral import neutral
 from common.server.open_streams import OpenStreams
 from common.server.options import SERVER_OPTIONS
 from common.server.service import ServedService
+from common.server.unknown_methods import new_grpc_server
 from common.settings import Settings
 
 LAST_SECONDS = 0.2
@@ -70,7 +72,7 @@ class GrpcServer:
 
     def _bind(self) -> grpc.aio.Server:
         require_metadata_only({service.name for service in self._services})
-        server = grpc.aio.server(interceptors=[self._layered()], options=SERVER_OPTIONS)
+        server = new_grpc_server(interceptors=[self._layered()], options=SERVER_OPTIONS)
         self.address = self._listen.with_port(
             bind(server, self._settings, self._listen_setting, self._listen)
         )
@@ -93,6 +95,13 @@ class GrpcServer:
         for service in self._services:
             _log.info("serving", service=service.name, address=str(self.address), port=self.address.port)
         return self.address
+
+    async def ended(self) -> None:
+        """Return when no call is taken any more: after the drain, or because grpc itself failed."""
+        if self._server is not None:
+            # What failed is in the log: grpc reports it there.
+            with contextlib.suppress(Exception):
+                await self._server.wait_for_termination()
 
     def _layered(self) -> LayeredMethods:
         """What stands around the methods, outermost first.

@@ -8,11 +8,11 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from superbizagent.run.v1 import run_service_pb2 as pb
-from tests.leak import http2
 from tests.leak.caller import Caller, Metadata, all_of
 from tests.leak.canaries import ADMITTED, REFUSED, Canary, percent_encoded
 from tests.leak.conversation import Conversation
 from tests.leak.ledger import Fate
+from tests.support import http2
 from tests.support.run import create_request
 
 pytestmark = pytest.mark.parametrize("services", ["sqlite"], indirect=True)
