@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from tests.support.engines import Engine, GetEngine, MissingEngineError, engine, unavailable
+from tests.support.engines import GetEngine, engines
 from tests.support.java import Stubs, make_stubs
 from tests.support.run_server import RunProcess, RunServer, run_as_process, run_in_process
 
@@ -72,13 +72,5 @@ def java_stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
 @pytest.fixture(scope="session")
 def get_engine() -> Iterator[GetEngine]:
     """Each database engine, started once for all tests that ask for it."""
-    started: dict[str, Engine] = {}
-    with contextlib.ExitStack() as running:
-
-        def get(name: str) -> Engine:
-            try:
-                return started.get(name) or started.setdefault(name, running.enter_context(engine(name)))
-            except MissingEngineError as missing:
-                unavailable(name, missing)
-
+    with engines() as get:
         yield get

@@ -14,7 +14,7 @@ from tests.leak.conversation import Conversation, talking
 from tests.leak.ledger import Ledger
 from tests.leak.stack import Stack, stack
 from tests.leak.table import table_of
-from tests.support.engines import GetEngine
+from tests.support.engines import GetEngine, engines
 from tests.support.redis_server import RedisServer
 
 _LEDGER = pytest.StashKey[Ledger]()
@@ -24,6 +24,13 @@ _LEDGER = pytest.StashKey[Ledger]()
 def ledger(request: pytest.FixtureRequest) -> Ledger:
     """One for all tests."""
     return request.config.stash.setdefault(_LEDGER, Ledger())
+
+
+@pytest.fixture(scope="session")
+def get_engine() -> Iterator[GetEngine]:
+    """Servers of their own: they log every statement, and all that they log is searched."""
+    with engines() as get:
+        yield get
 
 
 @pytest.fixture(scope="session", params=["sqlite", "mariadb", "mysql"])

@@ -40,6 +40,21 @@ def unavailable(name: str, missing: MissingEngineError) -> NoReturn:
 
 
 @contextlib.contextmanager
+def engines() -> Iterator[GetEngine]:
+    """Engines by name, each started when it is first asked for."""
+    started: dict[str, Engine] = {}
+    with contextlib.ExitStack() as running:
+
+        def get(name: str) -> Engine:
+            try:
+                return started.get(name) or started.setdefault(name, running.enter_context(engine(name)))
+            except MissingEngineError as missing:
+                unavailable(name, missing)
+
+        yield get
+
+
+@contextlib.contextmanager
 def engine(name: str) -> Iterator[Engine]:
     """Have an engine for as long as the context is open: "sqlite", "mariadb" or "mysql"."""
     given = os.environ.get("SUPERBIZ_TEST_MYSQL_URL")
@@ -95,6 +110,7 @@ __all__ = [
     "GetEngine",
     "MissingEngineError",
     "engine",
+    "engines",
     "free_port",
     "fresh_database",
     "run_sql",
