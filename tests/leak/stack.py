@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.leak.ledger import DATABASE, Fate, Ledger
 from tests.leak.legacy import Legacy, put_legacy_rows
 from tests.leak.processes import Process, process, run
 from tests.leak.redis_ear import RedisEar
-from tests.support.engines import Engine, fresh_database, run_sql
+from tests.support.engines import Engine, free_port, fresh_database, run_sql
 from tests.support.java_database import java_tables
 from tests.support.redis_server import RedisServer
 
@@ -35,6 +36,7 @@ class Stack:
     token: str
     legacy: Legacy
     redis: RedisEar | None
+    metrics: str
     read_log: int = 0
     """Bytes of the log that were searched already."""
 
@@ -66,8 +68,19 @@ class Stack:
             await run_sql(self.url, f"SELECT '{planted.mark}'")
             found += self.ledger.search("sql", await rows.statements(self.url), planted)
         if self.redis is not None:
-            found += self.ledger.search("redis", self.redis.everything(planted), planted)
+            heard = self.redis.everything(planted)
+            assert b'"PUBLISH" "sba:run:' in heard, "nobody rang"
+            found += self.ledger.search("redis", heard, planted)
+        metrics = await asyncio.to_thread(self._metrics)
+        if metrics:
+            found += self.ledger.search("metrics", metrics + planted.mark.encode(), planted)
         return found + output_leaks(self.ledger, self.process)
+
+    def _metrics(self) -> bytes:
+        """Empty where nobody serves them."""
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{self.metrics}/metrics") as reply:
+            return bytes(reply.read())
+        return b""
 
     def log_leaks(self) -> list[str]:
         """Search what the log says since it was searched last."""
@@ -95,14 +108,8 @@ def stack(ledger: Ledger, engine: Engine, folder: Path, redis: RedisServer | Non
         url = runner.run(database.__aenter__())
         cleared.callback(lambda: runner.run(database.__aexit__(None, None, None)))
         legacy = _prepare(ledger, runner, engine, url, folder)
-        settings = {"DATABASE_URL": url, "LOG_FORMAT": FORMATS[engine.name]}
-        if engine.server_url is not None:
-            settings["DATABASE_URL"] = runner.run(_user(ledger, url))
-            runner.run(run_sql(url, *rows.LOG_STATEMENTS))
-            cleared.callback(lambda: runner.run(run_sql(url, *rows.LOG_NO_STATEMENTS)))
-        else:
-            # The event loop then names slow callbacks, with their arguments.
-            settings["pythonasynciodebug"] = "1"
+        settings = {"LOG_FORMAT": FORMATS[engine.name], "METRICS_LISTEN": f"127.0.0.1:{free_port()}"}
+        settings |= _database(ledger, runner, cleared, engine, url)
         ear = None
         if redis is not None:
             ear = RedisEar(redis, _secret(ledger, "the password of Redis").mark)
@@ -114,7 +121,8 @@ def stack(ledger: Ledger, engine: Engine, folder: Path, redis: RedisServer | Non
         printed = cleared.enter_context(process(ledger, folder / "serve", *_SERVE, **_COMMON, **settings))
         addresses = printed.addresses(2)
         printed.await_line("service is ready", 2)
-        started = Stack(ledger, engine, url, printed, addresses, token.mark, legacy, ear)
+        metrics = settings["METRICS_LISTEN"]
+        started = Stack(ledger, engine, url, printed, addresses, token.mark, legacy, ear, metrics)
         yield started
         assert runner.run(started.leaks()) == []
         printed.popen.terminate()
@@ -129,6 +137,25 @@ _COMMON = {
     "LOG_LEVEL": "DEBUG",
     "DRAIN_SECONDS": "2",
 }
+
+
+def _database(
+    ledger: Ledger, runner: asyncio.Runner, cleared: contextlib.ExitStack, engine: Engine, url: str
+) -> dict[str, str]:
+    """The settings for the database. A server gets an account with a secret, and logs what it is sent."""
+    if engine.server_url is None:
+        # The event loop then names slow callbacks, with their arguments.
+        return {"DATABASE_URL": url, "pythonasynciodebug": "1"}
+    secret = _secret(ledger, "the password of the database").mark
+    parsed = make_url(url)
+    name = f"leak-{secret[-6:]}"
+    account = f"'{name}'@'%'"
+    create = f"CREATE USER {account} IDENTIFIED BY '{secret}'"
+    grant = f"GRANT ALL ON `{parsed.database}`.* TO {account}"
+    runner.run(run_sql(url, create, grant, *rows.LOG_STATEMENTS))
+    cleared.callback(lambda: runner.run(run_sql(url, *rows.LOG_NO_STATEMENTS, f"DROP USER {account}")))
+    with_secret = parsed.set(username=name, password=secret)
+    return {"DATABASE_URL": with_secret.render_as_string(hide_password=False)}
 
 
 def _prepare(ledger: Ledger, runner: asyncio.Runner, engine: Engine, url: str, folder: Path) -> Legacy:
@@ -149,17 +176,3 @@ def _secret(ledger: Ledger, place: str) -> Canary:
 
 def _auth_line(token: Canary) -> str:
     return f"holder {hashlib.sha256(token.mark.encode()).hexdigest()} operator"
-
-
-async def _user(ledger: Ledger, url: str) -> str:
-    """The URL for an account of its own, whose password is a canary."""
-    secret = _secret(ledger, "the password of the database").mark
-    parsed = make_url(url)
-    name = f"leak-{secret[-6:]}"
-    account = f"'{name}'@'%'"
-    await run_sql(
-        url,
-        f"CREATE USER {account} IDENTIFIED BY '{secret}'",
-        f"GRANT ALL ON `{parsed.database}`.* TO {account}",
-    )
-    return parsed.set(username=name, password=secret).render_as_string(hide_password=False)

@@ -20,6 +20,7 @@ SINKS = {
     "stream": "messages of streams",
     "full": "replies in the full view",
     "health": "health and reflection",
+    "metrics": "what METRICS_LISTEN answers",
     "start": "what services and commands say of their settings",
     "cli": "output of trace, watch, migrate and others",
     "demo": "output of the demo",
@@ -28,15 +29,20 @@ SINKS = {
 
 _SHAPES = (*CREDENTIALS, *BODIES, *NUL, *ADMITTED, "secret", *OTHER_SHAPES)
 _WIDTH = max(len(shape) for shape in _SHAPES)
-_FORBIDDEN = (Fate.REFUSED, Fate.SECRET, Fate.LEGACY)
 
 
 def table_of(ledger: Ledger) -> str:
     """The whole table, as text of at most 160 columns."""
     searched = [sink for sink in SINKS if ledger.searched[sink]]
-    lines = _part(ledger, searched, "to be found nowhere; of old rows: in db only", _FORBIDDEN)
-    lines += _part(ledger, searched, "texts: only in db, sql and full", (Fate.TEXT,))
-    lines += _part(ledger, searched, "what ids and codes admit: wherever they are", (Fate.ADMITTED,))
+    lines = _part(ledger, searched, "refused, ignored, or secret: nowhere", (Fate.REFUSED, Fate.SECRET))
+    lines += _part(ledger, searched, "in rows of an older application: only in db", (Fate.LEGACY,))
+    lines += _part(ledger, searched, "questions, answers and results: only in db, sql and full", (Fate.TEXT,))
+    lines += _part(
+        ledger,
+        searched,
+        "what ids, codes, paths and the demo's question admit: wherever they are",
+        (Fate.ADMITTED,),
+    )
     lines += _part(ledger, searched, "planted to see that each search finds it", (Fate.PLANTED,))
     lines.append(_row("kB searched", "", (str(ledger.searched[sink] // 1000) for sink in searched)))
     lines += ["", *(f"{sink:<8} {SINKS[sink]}" for sink in searched)]

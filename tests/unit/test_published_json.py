@@ -210,6 +210,16 @@ def test_whatever_is_accepted_comes_back_equal_in_value(text: str) -> None:
     _accepted_only_if_equal(text)
 
 
+@given(
+    OBJECTS, st.text('{}[]",:\\u0dE+-1eN \0\ud800\ufeff', max_size=6), st.integers(0, 200), st.integers(0, 3)
+)
+def test_a_document_after_an_accident_is_refused_or_comes_back_equal(
+    document: dict[str, Any], piece: str, place: int, lost: int
+) -> None:
+    text = json.dumps(document)
+    _accepted_only_if_equal(text[:place] + piece + text[place + lost :])
+
+
 @settings(max_examples=200)
 @given(st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,4})?", fullmatch=True))
 def test_a_number_is_accepted_if_and_only_if_it_comes_back(literal: str) -> None:
