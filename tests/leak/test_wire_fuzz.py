@@ -5,6 +5,7 @@ SUPERBIZ_TEST_FUZZ_CALLS more of it.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import re
@@ -18,6 +19,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
+from superbizagent.run.v1.run_service_pb2 import StreamRunEventsRequest
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.leak.caller import Caller, Heard, all_of
 from tests.leak.canaries import SEED
@@ -34,7 +36,7 @@ from tests.support.stream import Reader
 from tests.support.waiting import until
 
 DRAWN = int(os.environ.get("SUPERBIZ_TEST_FUZZ_SEED") or SEED)
-CALLS = int(os.environ.get("SUPERBIZ_TEST_FUZZ_CALLS") or 1500)
+CALLS = int(os.environ.get("SUPERBIZ_TEST_FUZZ_CALLS") or 3000)
 
 MAX_STREAMS = 20
 HEALTH = "/grpc.health.v1.Health/"
@@ -196,6 +198,25 @@ async def test_any_frames_on_a_connection_leave_the_server_as_it_was(
     await all_of(calls, at_once=16)
     await _as_before(target, channels)
     await until(lambda: target.open_files() <= before + 2, 20)
+
+
+async def test_calls_that_are_given_up_at_once_leave_nothing_open(
+    target: Target, channels: dict[str, grpc.aio.Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http2, "SECONDS", 2.0)
+    run = await running_run(RunServiceStub(channels["run"]))
+    follow = StreamRunEventsRequest(run_id=run.run_id).SerializeToString()
+    paths = {b"/superbizagent.run.v1.RunService/StreamRunEvents": follow, b"/no/Where": b""}
+    frames = bytearray()
+    for number in range(1000):
+        path, request = list(paths.items())[number % 2]
+        stream = 3 + 2 * number
+        frames += http2.call(http2.request_headers(path), http2.message(request), stream)
+        frames += http2.reset(stream)
+    for _ in range(3):
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            await http2.answer(target.run, bytes(frames))
+    await _as_before(target, channels)
 
 
 async def _as_before(target: Target, channels: dict[str, grpc.aio.Channel]) -> None:

@@ -61,9 +61,15 @@ def packed(headers: Headers) -> bytes:
     return b"".join(b"\0" + _literal(name) + _literal(value) for name, value in headers)
 
 
-def call(headers: Headers, body: bytes) -> bytes:
-    """The frames of a whole call on stream 1."""
-    return frame(_HEADERS, _END_HEADERS, 1, packed(headers)) + frame(_DATA, _END_STREAM, 1, body)
+def call(headers: Headers, body: bytes, stream: int = 1) -> bytes:
+    """The frames of a whole call."""
+    head = frame(_HEADERS, _END_HEADERS, stream, packed(headers))
+    return head + frame(_DATA, _END_STREAM, stream, body)
+
+
+def reset(stream: int) -> bytes:
+    """The caller does not want the answer any more."""
+    return frame(_RST_STREAM, 0, stream, struct.pack(">I", 8))
 
 
 async def answer(address: str, frames: bytes) -> bytes:
