@@ -24,7 +24,9 @@ _THIS = Path(__file__).resolve().relative_to(ROOT)
 
 FOREIGN = {
     "a path of one machine": r"(?<![\w.:/])/(work|root|home/\w+|Users)/\w",
-    "an index of packages": r"--(extra-)?index-url|--find-links|pypi\.org|pythonhosted\.org|/simple/",
+    "an index of packages": (
+        r"--(extra-)?index-url|--find-links|/simple/|pyp[i]\.org|pythonhoste[d]\.org|npmj[s]\.|debia[n]\.org"
+    ),
     "something left open": r"\b(TODO|FIXME|XXX)\b",
     "a merge that was left half done": r"^(<{7}|>{7}) ",
 }
