@@ -40,11 +40,15 @@ def _string(kind: Kind) -> PlainValidator:
     def check(value: str) -> str:
         if kind.admits(value):
             return value
-        if has_credential_shape(value):
-            raise broken_rule(CREDENTIAL_RULE, reason="CREDENTIAL_SHAPED")
-        raise broken_rule(kind.rule)
+        raise _not_admitted(kind, value)
 
     return PlainValidator(check)
+
+
+def _not_admitted(kind: Kind, value: str) -> PydanticCustomError:
+    if has_credential_shape(value):
+        return broken_rule(CREDENTIAL_RULE, reason="CREDENTIAL_SHAPED")
+    return broken_rule(kind.rule)
 
 
 def _tool_on_the_list(value: str, info: ValidationInfo) -> str:
@@ -52,9 +56,7 @@ def _tool_on_the_list(value: str, info: ValidationInfo) -> str:
         if info.context is not None and value in info.context["tools"]:
             return value
         raise broken_rule("must be on the list of allowed tools", reason="TOOL_NOT_ALLOWED")
-    if has_credential_shape(value):
-        raise broken_rule(CREDENTIAL_RULE, reason="CREDENTIAL_SHAPED")
-    raise broken_rule(kinds.TOOL_NAME.rule)
+    raise _not_admitted(kinds.TOOL_NAME, value)
 
 
 Identifier = Annotated[str, _string(kinds.IDENTIFIER)]

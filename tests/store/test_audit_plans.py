@@ -1,20 +1,19 @@
 """How the engines find rows, and what only SQLite lets an old row hold."""
 
-import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from audit_service.model import SearchFilter
 from audit_service.store import ReadStore, RecordStore
 from common.database import Database
 from tests.support.audit import UTC, audit_database, new, old_rows
+from tests.support.databases import noted_statements
 
 FIRST, LAST = 0, 2**63 - 1
 
@@ -50,22 +49,6 @@ async def test_what_an_old_row_holds_is_read_short_and_never_fails_the_read(
     assert (second.input_params, second.step_id, second.created_at) == (short, "no", "")
 
 
-@contextlib.contextmanager
-def statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
-    """The statements that the database is given, with their values."""
-    seen: list[tuple[str, Any]] = []
-
-    def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        seen.append((statement, parameters))
-
-    engine = database._engine.sync_engine
-    event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield seen
-    finally:
-        event.remove(engine, "before_cursor_execute", note)
-
-
 async def explain(database: Database, statement: str, values: Any) -> list[Any]:
     async def work(connection: AsyncConnection) -> list[Any]:
         mariadb = getattr(database.dialect, "is_mariadb", False)
@@ -93,7 +76,7 @@ INDEXES = ["idx_tool_invocation_run_id"] * 2 + ["idx_session_id"] * 3 + ["idx_to
 async def test_reads_go_by_the_index_that_is_meant_and_never_fetch_the_preview(database_url: str) -> None:
     async with audit_database(database_url) as database:
         await RecordStore(database, UTC).record_batch([new(session_id=f"s-{one}") for one in range(500)])
-        with statements(database) as seen:
+        with noted_statements(database) as seen:
             await read_everything(database)
         for (statement, values), index in zip(seen, INDEXES, strict=True):
             assert "output_preview" not in statement
@@ -110,7 +93,7 @@ async def test_keys_are_found_by_their_index(database_url: str) -> None:
         store = RecordStore(database, UTC)
         for _ in range(4):
             await store.record_batch([new() for _ in range(1000)])
-        with statements(database) as seen:
+        with noted_statements(database) as seen:
             await store.record_batch([new() for _ in range(60)])
         ((select, values),) = [one for one in seen if re.match("SELECT sba_tool_invocation_key", one[0])]
         plan = await explain(database, select, values)
