@@ -69,7 +69,13 @@ def _sqlite(path: str) -> bytes:
     return bytes(found)
 
 
-LOG_STATEMENTS = ("SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = 1")
+# A server's files outlive the tests, and so would what it logged for earlier ones.
+LOG_STATEMENTS = (
+    "SET GLOBAL general_log = 0",
+    "TRUNCATE TABLE mysql.general_log",
+    "SET GLOBAL log_output = 'TABLE'",
+    "SET GLOBAL general_log = 1",
+)
 LOG_NO_STATEMENTS = ("SET GLOBAL general_log = 0",)
 
 
