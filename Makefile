@@ -7,7 +7,7 @@ UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test leak-test lint format protos protos-check baseline lock clean
+.PHONY: help setup demo test leak-test fault-test lint format protos protos-check baseline lock clean
 .PHONY: compose-env compose-up compose-test compose-chaos compose-down
 
 help: ## this table
@@ -32,6 +32,9 @@ demo: $(READY) ## one real diagnosis on a real pair of services; make demo Q="..
 
 leak-test: $(READY) ## put canaries in everywhere, look for them everywhere; sinks x shapes as a table
 	@$(BIN)/pytest tests/leak $(T)
+
+fault-test: $(READY) ## what goes wrong from outside, under load; the faults and what was checked as a table
+	@$(BIN)/pytest tests/faults $(T)
 
 test: $(READY) ## every test; make test T="tests/unit -k lease" runs some of them
 	@$(BIN)/pytest $(T)

@@ -1,4 +1,4 @@
-"""Servers of databases that tests break: one of each engine, whole again before each test."""
+"""Servers of databases that tests break: one of each engine, whole again before each test; and the report."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -7,12 +7,26 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.faults.report import ROWS, FaultReport, Rows, write_table
 from tests.support.database_faults import Faulty
 from tests.support.database_server import DatabaseServer, MissingEngineError, private_server
 from tests.support.databases import migrate_both
 from tests.support.engines import Engine, fresh_database, unavailable
 
 GetServer = Callable[[str], DatabaseServer]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """The table of faults, behind the failures."""
+    write_table(terminalreporter, config.stash.setdefault(ROWS, Rows()))
+
+
+@pytest.fixture
+def fault_report(request: pytest.FixtureRequest) -> FaultReport:
+    """Where a test tells which fault it made, what it checked and how many: `fault_report.row(…)`."""
+    return FaultReport(request.node.nodeid, request.config.stash.setdefault(ROWS, Rows()))
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,14 @@ from sqlalchemy import text
 from common.database import Database
 from common.errors import Refusal
 from superbizagent.run.v1 import run_service_pb2 as pb
+from tests.faults.report import FaultReport
 from tests.support.database_faults import Faulty, database_of, in_use
 from tests.support.run import append, create_run, event, events_of, running_run
 from tests.support.waiting import until
 
 
 async def test_cancelling_1000_calls_mid_query_leaves_no_foreign_row_and_no_connection_behind(
-    faulty: Faulty, tmp_path: Path
+    faulty: Faulty, tmp_path: Path, fault_report: FaultReport
 ) -> None:
     async with faulty.serve(tmp_path, DB_POOL_SIZE="2") as server:
         runs = [(await create_run(server.stub, session_id=f"sess-{number}")).run_id for number in range(5)]
@@ -46,6 +47,7 @@ async def test_cancelling_1000_calls_mid_query_leaves_no_foreign_row_and_no_conn
         assert kept >= 100
         await until(lambda: in_use(database_of(server)) == 0, 10)
         assert not database_of(server)._running
+    fault_report.row("cancelled calls", "connections and rows of others", cancelled)
 
 
 async def test_1000_reads_that_are_cancelled_while_their_query_runs_cost_no_connection(
@@ -69,7 +71,9 @@ async def test_1000_reads_that_are_cancelled_while_their_query_runs_cost_no_conn
     await database.close()
 
 
-async def test_cancelled_appends_are_stored_whole_or_not_at_all(faulty: Faulty, tmp_path: Path) -> None:
+async def test_cancelled_appends_are_stored_whole_or_not_at_all(
+    faulty: Faulty, tmp_path: Path, fault_report: FaultReport
+) -> None:
     async with faulty.serve(tmp_path, DB_POOL_SIZE="2") as server:
         run = await running_run(server.stub)
         batches = [[event() for _ in range(3)] for _ in range(60)]
@@ -93,6 +97,7 @@ async def test_cancelled_appends_are_stored_whole_or_not_at_all(faulty: Faulty, 
             stored[place : place + 3] == [one.event_id for one in batch]
             for place, batch in zip(places, batches, strict=True)
         )
+    fault_report.row("cancelled calls", "events, whole and once", len(stored))
 
 
 async def test_work_that_is_given_up_never_leaves_its_reply_to_others(faulty: Faulty) -> None:

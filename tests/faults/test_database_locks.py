@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from superbizagent.run.v1.run_pb2 import Run, RunStatus
+from tests.faults.report import FaultReport
 from tests.support.database_faults import (
     AWAY_SECONDS,
     Faulty,
@@ -109,7 +110,7 @@ async def test_the_reaper_passes_a_locked_run_by(faulty: Faulty, server: RunServ
 
 
 async def test_a_deadlock_with_another_application_reaches_no_caller(
-    faulty: Faulty, server: RunServer
+    faulty: Faulty, server: RunServer, fault_report: FaultReport
 ) -> None:
     rows = ", ".join(["(1)"] * 100)
     await faulty.sql("CREATE TABLE hundred (seq INT)", f"INSERT INTO hundred VALUES {rows}")  # noqa: S608
@@ -130,6 +131,7 @@ async def test_a_deadlock_with_another_application_reaches_no_caller(
             assert await appending == [3, 4]
         assert (await get_run(server.stub, run.run_id)).feedback == f"r{number}"
         assert [one.seq for one in await events_of(server.stub, run.run_id)] == [1, 2, 3, 4]
+    fault_report.row("deadlock with another application", "appends that no caller noticed", 5)
 
 
 async def test_a_table_that_is_being_altered_is_a_conflict_and_not_a_hang(

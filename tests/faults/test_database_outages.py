@@ -15,6 +15,7 @@ from common.database import Database
 from superbizagent.run.v1 import run_service_pb2 as pb
 from superbizagent.run.v1.run_pb2 import RunStatus
 from superbizagent_client import service_error
+from tests.faults.report import FaultReport
 from tests.support.captured_log import captured_log
 from tests.support.database_faults import (
     AWAY_SECONDS,
@@ -73,7 +74,7 @@ class Writers:
 
 
 async def test_a_server_that_is_killed_and_restarted_under_load_loses_nothing_and_is_used_again_within_5_s(
-    faulty: Faulty, server: RunServer
+    faulty: Faulty, server: RunServer, fault_report: FaultReport
 ) -> None:
     writers = Writers(server)
     tasks = [asyncio.create_task(writers.write()) for _ in range(8)]
@@ -94,6 +95,7 @@ async def test_a_server_that_is_killed_and_restarted_under_load_loses_nothing_an
         stored = [one.event_id for one in await events_of(server.stub, run_id)]
         assert stored[2:] == event_ids
     print(f"\nacknowledged {writers.count} events, repeated calls {writers.repeats}, lost 0, repeated 0")  # noqa: T201
+    fault_report.row("database killed and restarted", "acknowledged events", writers.count)
 
 
 async def test_the_first_call_works_after_idle_connections_were_closed(

@@ -13,6 +13,7 @@ from superbizagent.run.v1 import run_service_pb2 as pb
 from superbizagent.run.v1.run_pb2 import RunStatus
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from superbizagent_client import open_channel
+from tests.faults.report import FaultReport
 from tests.support.audit import audit_in_process, record_request
 from tests.support.database_faults import Faulty
 from tests.support.load_check import LoadCheck
@@ -139,7 +140,7 @@ async def crash(replica: Replica) -> None:
 
 @pytest.mark.timeout(180)
 async def test_a_rolling_restart_under_load_loses_nothing_and_breaks_no_caller(
-    faulty: Faulty, redis_url: str, tmp_path: Path
+    faulty: Faulty, redis_url: str, tmp_path: Path, fault_report: FaultReport
 ) -> None:
     async with AsyncExitStack() as stack:
         replicas = await stack.enter_async_context(
@@ -170,3 +171,6 @@ async def test_a_rolling_restart_under_load_loses_nothing_and_breaks_no_caller(
     print(f"\n{counts}; differences: {dict(differences) or 'none'}")  # noqa: T201
     assert not differences
     assert [one.errors() for one in (*replicas.runs, *replicas.audits)] == [[]] * 4
+    fault_report.row(
+        "rolling restart, two crashes", "acknowledged writes", load.counts["event"] + load.counts["audit"]
+    )

@@ -19,6 +19,7 @@ from common.server.options import KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS, 
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.client.proxy import Proxy
 from tests.conftest import StartRunServer
+from tests.faults.report import FaultReport
 from tests.support.run import append, event, finish_run, get_run, running_run
 from tests.support.run_server import ROOT, RunServer
 from tests.support.stream import Reader, open_streams, stream_tasks
@@ -51,7 +52,7 @@ async def cycles(stub: RunServiceStub, run_id: str, count: int) -> None:
 
 
 async def test_a_thousand_connect_resume_drop_cycles_leave_nothing_behind(
-    start_run_server: StartRunServer,
+    start_run_server: StartRunServer, fault_report: FaultReport
 ) -> None:
     server = await start_run_server(**QUICK)
     run_id = (await running_run(server.stub)).run_id
@@ -61,6 +62,7 @@ async def test_a_thousand_connect_resume_drop_cycles_leave_nothing_behind(
     await cycles(server.stub, run_id, 1000)
     # Caches of the libraries may still fill a little; a single object a cycle would be a thousand.
     assert await objects_at_rest(server) - before < 900
+    fault_report.row("connect, resume, drop", "cycles that leave no object", 1000)
 
 
 async def objects_at_rest(server: RunServer) -> int:
@@ -132,7 +134,9 @@ asyncio.run(main())
 """
 
 
-async def test_a_client_that_is_killed_is_freed_at_once(start_run_server: StartRunServer) -> None:
+async def test_a_client_that_is_killed_is_freed_at_once(
+    start_run_server: StartRunServer, fault_report: FaultReport
+) -> None:
     server = await start_run_server(**QUICK)
     run_id = (await running_run(server.stub)).run_id
     client = await asyncio.create_subprocess_exec(
@@ -147,6 +151,7 @@ async def test_a_client_that_is_killed_is_freed_at_once(start_run_server: StartR
     client.send_signal(signal.SIGKILL)
     await client.wait()
     await until(lambda: not len(open_streams(server)) and stream_tasks() == [])
+    fault_report.row("client killed", "streams freed", 1)
 
 
 @pytest.mark.parametrize("quiet_stream", [True, False])
@@ -177,7 +182,7 @@ async def test_a_client_that_pings_a_quiet_connection_is_not_sent_away(
 
 
 async def test_many_subscribers_slow_neither_writes_nor_reads_nor_health(
-    start_run_server: StartRunServer,
+    start_run_server: StartRunServer, fault_report: FaultReport
 ) -> None:
     server = await start_run_server(DB_POOL_SIZE="2")
     run_id = (await running_run(server.stub)).run_id
@@ -194,6 +199,7 @@ async def test_many_subscribers_slow_neither_writes_nor_reads_nor_health(
     for reader in readers:
         reader.cut()
     await until(lambda: not len(open_streams(server)))
+    fault_report.row("many subscribers, two connections", "streams that slow no call", len(readers))
 
 
 async def slowest_call(server: RunServer, run_id: str, rounds: int) -> float:

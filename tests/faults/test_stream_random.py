@@ -16,6 +16,7 @@ from superbizagent.run.v1 import run_service_pb2 as pb
 from superbizagent.run.v1.run_event_pb2 import RunEventType
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from tests.conftest import StartRunServer
+from tests.faults.report import FaultReport
 from tests.support.errors import Refused, outcome
 from tests.support.run import append, event, events_of, finish_run, running_run
 from tests.support.run_server import RunServer
@@ -72,7 +73,7 @@ async def pause(dice: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_every_reader_puts_together_exactly_all_events(
-    start_run_server: StartRunServer, monkeypatch: pytest.MonkeyPatch, seed: int
+    start_run_server: StartRunServer, monkeypatch: pytest.MonkeyPatch, seed: int, fault_report: FaultReport
 ) -> None:
     dice = random.Random(seed)  # noqa: S311
     capacity = dice.choice((2, 16, 1024))
@@ -103,6 +104,7 @@ async def test_every_reader_puts_together_exactly_all_events(
     for server in servers:
         await until(lambda server=server: not len(open_streams(server)))  # type: ignore[misc]
     await until(lambda: stream_tasks() == [])
+    fault_report.row("readers cut at random", "streamed events", READERS * len(stored))
 
 
 async def follow(servers: list[RunServer], run_id: str) -> list[int]:
@@ -129,7 +131,7 @@ async def write_on(servers: list[RunServer], run_id: str, done: asyncio.Event) -
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_readers_survive_servers_that_drain_under_them(
-    start_run_server: StartRunServer, seed: int
+    start_run_server: StartRunServer, seed: int, fault_report: FaultReport
 ) -> None:
     dice = random.Random(f"drain-{seed}")  # noqa: S311
     servers = [await start_run_server(POLL_SECONDS="0.05")]
@@ -147,3 +149,4 @@ async def test_readers_survive_servers_that_drain_under_them(
     await writing
     head = len(await events_of(servers[-1].stub, run_id))
     assert await asyncio.gather(*reading) == [list(range(1, head + 1))] * 6
+    fault_report.row("servers drain in turn", "streamed events", 6 * head)
