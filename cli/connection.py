@@ -1,15 +1,13 @@
-"""How the client commands reach the services: addresses, token, CA, and what their errors say to people."""
+"""How the client commands reach the services: addresses, channels, and what their errors say to people."""
 
 import contextlib
 import os
-import ssl
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import grpc
 
+from cli.access import Access
 from cli.errors import NOT_THERE, USAGE, CommandError
 from common.address import Address, parse_address
 from common.settings import PREFIX, Settings
@@ -37,23 +35,6 @@ RUN_SERVICE: Final = "RunService"
 AUDIT_SERVICE: Final = "AuditService"
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How a caller shows who it is, and how it knows the server. Neither is ever shown."""
-
-    token: str | None = None
-    tls_ca: bytes | None = None
-
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str]) -> "Access":
-        """Read TOKEN and TLS_CA; an empty variable counts as not set."""
-        token = environ.get(f"{PREFIX}TOKEN") or None
-        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-            raise CommandError(f"{PREFIX}TOKEN must be printable ASCII without spaces", USAGE)
-        path = environ.get(f"{PREFIX}TLS_CA")
-        return cls(token, _read_ca(path) if path else None)
-
-
 class Service:
     """One service at one address, with a channel of its own. Use it as an async context manager."""
 
@@ -62,7 +43,12 @@ class Service:
         self.address = address
         self._is_tls = access.tls_ca is not None
         try:
-            self.channel = open_channel(address, token=access.token, tls_ca=access.tls_ca)
+            self.channel = open_channel(
+                address,
+                token=access.token,
+                tls_ca=access.tls_ca,
+                client_certificate=access.client_certificate,
+            )
         except ValueError:
             raise CommandError(
                 f"{PREFIX}TOKEN is sent to this machine or over TLS only: set {PREFIX}TLS_CA", USAGE
@@ -117,8 +103,12 @@ class Service:
         """Why no service said anything: gRPC does not tell a closed port from a failed handshake."""
         if error.reason or error.code is not grpc.StatusCode.UNAVAILABLE:
             return ""
-        wrong = "has no certificate of" if self._is_tls else "wants TLS, see"
-        return f": nothing listens there, or it {wrong} {PREFIX}TLS_CA"
+        if not self._is_tls:
+            return f": nothing listens there, or it wants TLS, see {PREFIX}TLS_CA"
+        return (
+            f": nothing listens there, or it has no certificate of {PREFIX}TLS_CA, "
+            f"or it wants one of the client, see {PREFIX}TLS_CLIENT_CERT"
+        )
 
 
 def service_address(name: str, given: str | None, settings: Settings) -> str:
@@ -160,15 +150,3 @@ def _reachable(address: Address) -> Address:
     """A service that listens everywhere is called on this machine."""
     everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared, not bound
     return Address(everywhere.get(address.host, address.host), address.port)
-
-
-def _read_ca(path: str) -> bytes:
-    try:
-        content = Path(path).read_bytes()
-        # gRPC would only fail later, at each handshake.
-        ssl.create_default_context(cadata=content.decode("ascii"))
-    except (OSError, ValueError, ssl.SSLError):
-        raise CommandError(
-            f"{PREFIX}TLS_CA must be a PEM file of certificates that can be read", USAGE
-        ) from None
-    return content

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 _SERVICE_EXIT_CODES = (
     "0 stopped by SIGTERM or Ctrl-C, after the drain; 1 ended by itself; 2 a setting is wrong"
 )
-_CLIENT_SETTINGS = ("RUN_LISTEN", "AUDIT_LISTEN", "TOKEN", "TLS_CA")
+_ACCESS = ("TOKEN", "TLS_CA", "TLS_CLIENT_CERT", "TLS_CLIENT_KEY")
+_CLIENT_SETTINGS = ("RUN_LISTEN", "AUDIT_LISTEN", *_ACCESS)
 _SHARED = ("DATABASE_URL", "AUTH_FILE", "TLS_CERT", "TLS_KEY", "ALLOWED_TOOLS", "DRAIN_SECONDS", "LOG_FORMAT")
 
 
@@ -121,7 +122,7 @@ LESSONS: dict[str, Lesson] = {
             "superbizagent watch run-3f0c…",
             "superbizagent watch --run 10.0.0.7:50051 run-3f0c… | grep TOOL_",
         ),
-        settings=("RUN_LISTEN", "TOKEN", "TLS_CA"),
+        settings=("RUN_LISTEN", *_ACCESS),
         exit_codes=(
             "0 the run is final, whatever its outcome; 1 not found or not reachable;\n"
             "  2 wrong arguments or settings"
@@ -151,7 +152,7 @@ LESSONS: dict[str, Lesson] = {
             "superbizagent contract-check",
             "superbizagent contract-check --target 127.0.0.1:50052    a running server, for operators",
         ),
-        settings=("TOKEN", "TLS_CA"),
+        settings=_ACCESS,
         exit_codes=(
             "0 nothing but metadata fits in; 1 something else does, or the server does not answer;\n"
             "  2 wrong arguments or settings"

@@ -156,6 +156,8 @@ def _settings_help(names: tuple[str, ...]) -> str:
     others = {
         "TOKEN": "The caller's token, where the service wants one.",
         "TLS_CA": "PEM file of the authorities that the service's certificate must lead to.",
+        "TLS_CLIENT_CERT": "PEM file with the caller's certificate, where the service wants one.",
+        "TLS_CLIENT_KEY": "PEM file with its key, without a password.",
     }
     lines = ["settings that matter (environment variables):"]
     for name in names:

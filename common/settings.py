@@ -22,7 +22,7 @@ from superbizagent_contract import DEFAULT_TOOLS, kinds, limits
 PREFIX = "SUPERBIZ_"
 
 # Read by the client commands, the tests and the demo; they are no settings of a service.
-_OTHERS = frozenset({"TOKEN", "TLS_CA"})
+_OTHERS = frozenset({"TOKEN", "TLS_CA", "TLS_CLIENT_CERT", "TLS_CLIENT_KEY"})
 _OTHERS_PREFIXES = ("TEST_", "DEMO_")
 
 

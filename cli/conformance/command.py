@@ -5,6 +5,7 @@ from typing import Any
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from cli.access import Access
 from cli.conformance.deployment import open_deployment, split_addresses
 from cli.conformance.runner import Outcome, run_scenarios
 from cli.conformance.scenarios import SCENARIOS
@@ -13,7 +14,6 @@ from cli.connection import (
     AUDIT_SERVICE,
     ONE_TRY,
     RUN_SERVICE,
-    Access,
     Service,
     service_address,
     settings_and_access,
@@ -47,7 +47,13 @@ async def _examine(runs: list[str], audits: list[str], access: Access) -> int:
         for address in addresses:
             await _reach(name, address, access)
     console = new_console()
-    async with open_deployment(runs, audits, token=access.token, tls_ca=access.tls_ca) as deployment:
+    async with open_deployment(
+        runs,
+        audits,
+        token=access.token,
+        tls_ca=access.tls_ca,
+        client_certificate=access.client_certificate,
+    ) as deployment:
         results = await run_scenarios(SCENARIOS, deployment, lambda result: print_result(console, result))
     print_sum(console, results)
     return DONE if all(result.outcome is Outcome.PASSED for result in results) else NOT_THERE

@@ -9,7 +9,7 @@ import grpc
 from common.address import parse_address
 from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import open_channel
+from superbizagent_client import ClientCertificate, open_channel
 
 _OPTIONS: tuple[tuple[str, str | int], ...] = (
     # A call that is repeated below a scenario could hide that its first attempt was carried out.
@@ -51,12 +51,15 @@ async def open_deployment(
     *,
     token: str | None = None,
     tls_ca: bytes | None = None,
+    client_certificate: ClientCertificate | None = None,
 ) -> AsyncIterator[Deployment]:
     """Open a channel to each target, and close them at the end. A target is host:port or a gRPC name."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened(target: str) -> grpc.aio.Channel:
-            channel = open_channel(target, token=token, tls_ca=tls_ca, options=_OPTIONS)
+            channel = open_channel(
+                target, token=token, tls_ca=tls_ca, client_certificate=client_certificate, options=_OPTIONS
+            )
             return await stack.enter_async_context(channel)
 
         yield Deployment(

@@ -5,7 +5,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from cli.connection import AUDIT_SERVICE, ONE_TRY, RUN_SERVICE, Access, Service
+from cli.access import Access
+from cli.connection import AUDIT_SERVICE, ONE_TRY, RUN_SERVICE, Service
 from cli.demo import check
 from cli.demo.agent import ScriptedAgent, Sources
 from cli.demo.answer import Answer

@@ -202,6 +202,11 @@ SETTINGS = {
     "a name": {HOSTILE.replace("=", ""): "1"},
     "a client's token": {"TOKEN": HOSTILE},
     "a client's CA": {"TLS_CA": f"/{HOSTILE}"},
+    "a client's certificate": {
+        "TLS_CA": __file__,
+        "TLS_CLIENT_CERT": f"/{HOSTILE}",
+        "TLS_CLIENT_KEY": f"/{HOSTILE}",
+    },
 }
 
 

@@ -141,7 +141,7 @@ def test_the_name_of_a_misspelt_setting_cannot_steer_a_terminal() -> None:
 
 
 def test_variables_of_clients_tests_and_the_demo_are_no_misspelt_settings() -> None:
-    assert read(TOKEN="t", TLS_CA="/ca", TEST_MYSQL_URL="u", DEMO_SLOW="1") == read()
+    assert read(TOKEN="t", TLS_CA="/ca", TLS_CLIENT_CERT="/c", TEST_MYSQL_URL="u", DEMO_SLOW="1") == read()
 
 
 def test_settings_cannot_be_changed() -> None:
