@@ -5,7 +5,10 @@ turns into a writer, or lose an update without an error. Writers begin with BEGI
 begin at all and so never wait for a writer.
 """
 
+import contextlib
 import datetime as dt
+import os
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, event
@@ -22,8 +25,20 @@ _PRAGMAS = (
 
 def prepare_sqlite(engine: AsyncEngine) -> None:
     """Make every connection of `engine` follow the rules above, and teach it the clock `sba_now()`."""
+    event.listen(engine.sync_engine, "do_connect", _create_private)
     event.listen(engine.sync_engine, "connect", _on_connect)
     event.listen(engine.sync_engine, "begin", _on_begin)
+
+
+def _create_private(_dialect: Any, _record: Any, arguments: list[Any], _parameters: Any) -> None:
+    """Let a new file be its owner's alone: the texts of all runs stand in it. One that exists stays as it is.
+
+    SQLite gives its log and its index of the log the permissions of the file.
+    """
+    path = Path(arguments[0])
+    if not path.exists():
+        with contextlib.suppress(OSError):  # what is wrong with the path, SQLite itself says
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 def _on_connect(connection: Any, _record: Any) -> None:
