@@ -6,12 +6,11 @@ from typing import Any, Final, NamedTuple
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection_pb2 as pb
 
 from cli.connection import CALL_SECONDS, Service
 from cli.errors import NOT_THERE, CommandError
-from common.contract_check import OURS, DescriptorError, missing_imports, services_in
+from common.contract_check import OURS, DescriptorError, foreign_file, missing_imports, services_in
 from superbizagent_client import service_error
 
 # Both versions have the same messages; servers have one of them or both.
@@ -93,8 +92,6 @@ class _Reflection:
 
 def _add(files: dict[str, FileDescriptorProto], answer: pb.ServerReflectionResponse) -> None:
     for raw in answer.file_descriptor_response.file_descriptor_proto:
-        try:
-            file = FileDescriptorProto.FromString(raw)
-        except DecodeError:
-            continue  # what is missing then is not sound
-        files.setdefault(file.name, file)
+        file = foreign_file(raw)
+        if file is not None:  # what is missing then is not sound
+            files.setdefault(file.name, file)

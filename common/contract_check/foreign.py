@@ -5,13 +5,37 @@ They live in a pool of their own: what a server says about itself never mixes wi
 
 from collections.abc import Collection
 
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
 
 
 class DescriptorError(Exception):
     """The files do not make up descriptors. Holds no text from below."""
+
+
+def foreign_file(raw: bytes) -> FileDescriptorProto | None:
+    """The file that somebody sent; None if it is none, or has names that cannot be read.
+
+    The parser takes any bytes for a name, and whoever reads it later would fail.
+    """
+    try:
+        file = FileDescriptorProto.FromString(raw)
+    except DecodeError:
+        return None
+    return file if _is_readable(file) else None
+
+
+def _is_readable(message: Message) -> bool:
+    """False if any string in it is no UTF-8: protobuf then hands out bytes, or fails where it is read."""
+    for field, value in message.ListFields():
+        for one in value if field.is_repeated else (value,):
+            if field.type == FieldDescriptor.TYPE_STRING and not isinstance(one, str):
+                return False
+            if field.message_type is not None and not _is_readable(one):
+                return False
+    return True
 
 
 def missing_imports(files: Collection[FileDescriptorProto]) -> set[str]:
@@ -20,7 +44,10 @@ def missing_imports(files: Collection[FileDescriptorProto]) -> set[str]:
 
 
 def services_in(files: Collection[FileDescriptorProto], names: Collection[str]) -> list[ServiceDescriptor]:
-    """The services of these names. Raises DescriptorError if the files are not whole or not sound."""
+    """The services of these names, in files from `foreign_file`.
+
+    Raises DescriptorError if the files are not whole or not sound.
+    """
     pool = DescriptorPool()
     services = None
     try:

@@ -3,11 +3,10 @@
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.contract_check import DescriptorError, breaches_of, services_in
+from common.contract_check import DescriptorError, breaches_of, contract_digest, foreign_file, services_in
 from superbizagent_contract import STRING_FIELDS
 from superbizagent_contract.metadata_only import BODY_WORDS, HARMLESS_NAMES, TEXT_FIELDS
 from tests.contract import doctored as d
@@ -126,17 +125,22 @@ def test_files_of_a_hostile_server_are_judged_or_refused(data: st.DataObject) ->
         spoilt = bytearray(raw)
         for at in data.draw(st.lists(st.integers(0, len(raw) - 1), max_size=2)):
             spoilt[at] = data.draw(st.integers(0, 255))
-        file = FileDescriptorProto()
-        try:
-            file.ParseFromString(bytes(spoilt))
-        except DecodeError:
-            continue
-        changed.append(file)
+        file = foreign_file(bytes(spoilt))
+        if file is not None:
+            changed.append(file)
     try:
         services = services_in(changed, [RUN_SERVICE.full_name, AUDIT_SERVICE.full_name])
     except DescriptorError:
         return
     assert all(breach.rule for breach in breaches_of(services))
+    assert len(contract_digest(services)) == 64
+
+
+def test_a_name_that_is_no_utf_8_is_refused_when_it_comes_in() -> None:
+    for at, byte in enumerate(_ORIGINALS[EVENT]):
+        if chr(byte) == "g":  # of names, deep inside and on top
+            raw = _ORIGINALS[EVENT][:at] + b"\x80" + _ORIGINALS[EVENT][at + 1 :]
+            assert foreign_file(raw) is None
 
 
 def test_the_fields_that_are_put_in_are_really_there() -> None:
