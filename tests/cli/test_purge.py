@@ -118,6 +118,6 @@ def test_broken_off_it_says_how_far_it_came_and_goes_on_when_it_is_run_again(
     said = (folder / "out").read_text()
     assert "deleted, then it was broken off" in said
     left = len(_sql(pair.folder, "SELECT id FROM tool_invocation"))
-    assert 0 < left < 40001
+    assert 0 < left <= 40001  # all of them where it was told before it came to the first
     done = run("purge", "--older-than", "90d", cwd=pair.folder)
     assert f"{left} audited tool calls deleted" in done.stdout

@@ -44,6 +44,11 @@ async def test_it_reads_the_tokens_again_and_a_wrong_file_changes_nothing(
 
 
 async def test_without_tokens_it_ends_the_process_as_ever(start_run_process: StartRunProcess) -> None:
-    process = await start_run_process()
+    # Tests that run under nohup ignore the signal, and so would what they start.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        process = await start_run_process()
+    finally:
+        signal.signal(signal.SIGHUP, before)
     process.process.send_signal(signal.SIGHUP)
     assert await process.wait() == -signal.SIGHUP
