@@ -33,8 +33,10 @@ demo: $(READY) ## one real diagnosis on a real pair of services; make demo Q="..
 leak-test: $(READY) ## put canaries in everywhere, look for them everywhere; sinks x shapes as a table
 	@$(BIN)/pytest tests/leak $(T)
 
-fault-test: $(READY) ## what goes wrong from outside, under load; the faults and what was checked as a table
-	@$(BIN)/pytest tests/faults $(T)
+fault-test: export SUPERBIZ_TEST_FAULT_SEED := $(SEED)
+fault-test: export SUPERBIZ_TEST_FAULT_MINUTES := $(MINUTES)
+fault-test: $(READY) ## what goes wrong from outside, under load, as a table; SEED=7 again, MINUTES=30 at random
+	@$(BIN)/pytest $(if $(SEED)$(MINUTES),tests/faults/test_random_faults.py,tests/faults) $(T)
 
 test: $(READY) ## every test; make test T="tests/unit -k lease" runs some of them
 	@$(BIN)/pytest $(T)

@@ -1,4 +1,4 @@
-"""A TCP proxy that can cut, swallow and refuse: what happens to connections between a client and a server."""
+"""A TCP proxy that can cut, swallow, delay and refuse: what happens to connections to a server."""
 
 import asyncio
 import contextlib
@@ -7,16 +7,25 @@ import struct
 
 
 class Proxy:
-    """Forwards to one port; `address` is what clients connect to."""
+    """Forwards to one port; `address` is what clients connect to.
+
+    While it `swallows` nothing arrives on either side, and nobody is told. `delay` is how many seconds each
+    piece of what is sent is held back.
+    """
 
     def __init__(self, target_port: int) -> None:
         self.target_port = target_port
         self.connections = 0
         self.swallows = False
+        self.delay = 0.0
         self._port = 0
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     @property
     def address(self) -> str:
@@ -74,6 +83,8 @@ class Proxy:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
                 if not self.swallows:
                     writer.write(data)
                     await writer.drain()

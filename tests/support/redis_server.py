@@ -46,6 +46,17 @@ class RedisServer:
             self._process.wait(10)
             self._process = None
 
+    async def save(self) -> None:
+        """Keep a copy of what it holds now, for `roll_back`."""
+        async with Redis.from_url(self.url) as asking:
+            await asking.save()
+        shutil.copyfile(self._folder / "dump.rdb", self._folder / "older.rdb")
+
+    async def roll_back(self) -> None:
+        """Start it again from the copy, as after the loss of its newest data; it was killed before."""
+        shutil.copyfile(self._folder / "older.rdb", self._folder / "dump.rdb")
+        await self.start()
+
     def pause(self) -> None:
         """Stop it in its tracks: connections stay open and nothing answers."""
         assert self._process is not None

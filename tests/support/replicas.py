@@ -1,4 +1,4 @@
-"""Two processes of each service on one database and one Redis, each on a port that it keeps."""
+"""Processes of each service on one database and one Redis, each on a port that it keeps."""
 
 import asyncio
 import contextlib
@@ -11,19 +11,24 @@ from pathlib import Path
 
 import grpc
 
+from tests.support import shifted_clock
 from tests.support.database_server import free_port
 from tests.support.run_server import ROOT, START_SECONDS, serving
 from tests.support.waiting import until_async
 
 
 class Replica:
-    """A service process that can be stopped, killed and started again on its port. Its log is a file."""
+    """A service process that can be stopped, killed and started again on its port. Its log is a file.
+
+    Its clock can be set: `jump`.
+    """
 
     def __init__(self, module: str, folder: Path, settings: dict[str, str]) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.log = folder / f"{module}-{self.port}.log"
         self._module = module
+        self._clock = folder / f"{module}-{self.port}.clock"
         self._settings = settings | {"RUN_LISTEN": self.address, "AUDIT_LISTEN": self.address}
         self._process: asyncio.subprocess.Process | None = None
 
@@ -31,10 +36,14 @@ class Replica:
         """Start and wait until it serves."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("SUPERBIZ_")}
         environment = own | {f"SUPERBIZ_{name}": value for name, value in self._settings.items()}
+        environment[shifted_clock.FILE_VARIABLE] = str(self._clock)
         environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "protos")))
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", self._module), stderr=log, cwd=ROOT, env=environment
+                *(sys.executable, "-m", shifted_clock.__name__, self._module),
+                stderr=log,
+                cwd=ROOT,
+                env=environment,
             )
         # Only then the channel: after a refused connection it would wait for seconds.
         await until_async(self._listens, START_SECONDS)
@@ -48,6 +57,17 @@ class Replica:
             await writer.wait_closed()
             return True
         return False
+
+    @property
+    def runs(self) -> bool:
+        """True while its process lives."""
+        return self._process is not None and self._process.returncode is None
+
+    def jump(self, seconds: float) -> None:
+        """Let its clock be wrong by `seconds` from now on."""
+        if self._process is not None and self._process.returncode is None:
+            self._clock.write_text(str(seconds), "ascii")
+            self._process.send_signal(signal.SIGUSR1)
 
     def errors(self) -> list[str]:
         """The lines of its log that are errors."""
@@ -69,14 +89,14 @@ class Replica:
 
 @dataclass(frozen=True)
 class Replicas:
-    """Two of each."""
+    """As many of one as of the other."""
 
-    runs: tuple[Replica, Replica]
-    audits: tuple[Replica, Replica]
+    runs: tuple[Replica, ...]
+    audits: tuple[Replica, ...]
 
     @property
     def run_target(self) -> str:
-        """What a client dials: both, in turns."""
+        """What a client dials: each of them, in turns."""
         return f"ipv4:{','.join(one.address for one in self.runs)}"
 
     @property
@@ -85,11 +105,11 @@ class Replicas:
 
 
 @contextlib.asynccontextmanager
-async def started_replicas(folder: Path, **settings: str) -> AsyncIterator[Replicas]:
-    """Start two of each; whatever of them still runs at the end is killed."""
+async def started_replicas(folder: Path, count: int = 2, **settings: str) -> AsyncIterator[Replicas]:
+    """Start `count` of each; whatever of them still runs at the end is killed."""
     settings = {"LOG_FORMAT": "json", "DRAIN_SECONDS": "5"} | settings
-    runs = (Replica("run_service", folder, settings), Replica("run_service", folder, settings))
-    audits = (Replica("audit_service", folder, settings), Replica("audit_service", folder, settings))
+    runs = tuple(Replica("run_service", folder, settings) for _ in range(count))
+    audits = tuple(Replica("audit_service", folder, settings) for _ in range(count))
     try:
         await asyncio.gather(*(one.start() for one in (*runs, *audits)))
         yield Replicas(runs, audits)
