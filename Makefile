@@ -36,7 +36,7 @@ leak-test: $(READY) ## put canaries in everywhere, look for them everywhere; sin
 fault-test: export SUPERBIZ_TEST_FAULT_SEED := $(SEED)
 fault-test: export SUPERBIZ_TEST_FAULT_MINUTES := $(MINUTES)
 fault-test: $(READY) ## what goes wrong from outside, under load, as a table; SEED=7 again, MINUTES=30 at random
-	@$(BIN)/pytest $(if $(SEED)$(MINUTES),tests/faults/test_random_faults.py,tests/faults) $(T)
+	@$(BIN)/pytest $(if $(SEED)$(MINUTES),tests/faults/test_random_faults.py,tests/faults) $(if $(MINUTES),-s) $(T)
 
 test: $(READY) ## every test; make test T="tests/unit -k lease" runs some of them
 	@$(BIN)/pytest $(T)

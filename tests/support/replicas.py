@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +74,10 @@ class Replica:
     def errors(self) -> list[str]:
         """The lines of its log that are errors."""
         return [line for line in self.log.read_text().splitlines() if '"level": "error"' in line]
+
+    def refusals(self) -> Counter[str]:
+        """How many calls and items it has refused, by reason."""
+        return Counter(re.findall(r'"reason": "([A-Z_]+)"', self.log.read_text()))
 
     async def stop(self) -> int:
         """SIGTERM: it drains; the exit code."""

@@ -17,11 +17,13 @@ from tests.faults.history.caller import Caller
 from tests.faults.history.history import Call, Outcome
 from tests.faults.history.subscriber import Audience, follow
 
-_CALLS: Final = 300
+_CALLS: Final = 500
 _LARGE_BATCHES: Final = 12
 _BATCH: Final = 1000
 _READERS: Final = 500
+_MANY_FOR_ONE: Final = 400
 _STALLED: Final = 20
+_STALL: Final = 3.0  # longer than STALL_SECONDS
 _END_SECONDS: Final = 60.0
 _NARROW: Final = (
     ("grpc.use_local_subchannel_pool", 1),
@@ -49,15 +51,26 @@ async def _calls(scene: Scene, seconds: float) -> None:
 async def _readers(scene: Scene, seconds: float) -> None:
     """All of them follow one run while it goes on; each is told its end."""
     async with _crowd_of(scene, ()) as audience:
-        run_id = await _run(scene.caller)
-        audience.watch(run_id, scene.dice, _READERS)
-        until = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < until:
-            await _append(scene.caller, run_id, 2)
-            await asyncio.sleep(0.1)
-        await _finish(scene.caller, run_id)
-        waiting = await audience.ended(_END_SECONDS)
-        assert not waiting, f"{waiting} of {_READERS} readers wait for the end"
+        await _follow_one_run(scene, audience, _READERS, seconds)
+
+
+async def _streams(scene: Scene, seconds: float) -> None:
+    """More than MAX_STREAMS of one replica: those that are refused come again until there is room."""
+    async with _crowd_of(scene, ()) as audience:
+        audience.channels = audience.channels[:1]
+        await _follow_one_run(scene, audience, _MANY_FOR_ONE, seconds)
+
+
+async def _follow_one_run(scene: Scene, audience: Audience, count: int, seconds: float) -> None:
+    run_id = await _run(scene.caller)
+    audience.watch(run_id, scene.dice, count)
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        await _append(scene.caller, run_id, 2)
+        await asyncio.sleep(0.1)
+    await _finish(scene.caller, run_id)
+    waiting = await audience.ended(_END_SECONDS)
+    assert not waiting, f"{waiting} of {count} readers wait for the end"
 
 
 async def _stalled(scene: Scene, seconds: float) -> None:
@@ -72,7 +85,9 @@ async def _stalled(scene: Scene, seconds: float) -> None:
         async def read(number: int) -> None:
             segment = history.join(run_id, 0)
             channel = audience.channels[number % len(audience.channels)]
-            await follow(history, channel, segment, rest=lambda: seconds if len(segment.events) == 1 else 0)
+            await follow(
+                history, channel, segment, rest=lambda: _STALL + seconds if len(segment.events) == 1 else 0
+            )
 
         async with asyncio.timeout(_END_SECONDS):
             await asyncio.gather(*(read(number) for number in range(_STALLED)))
@@ -137,5 +152,6 @@ def _invocation(session_id: str, run_id: str, number: int) -> ToolInvocationInpu
 CROWD_FAULTS = (
     Fault("clients: more calls than MAX_CALLS", CROWD, _calls),
     Fault("clients: 500 subscribers, 10 connections to the database", CROWD, _readers),
+    Fault("clients: more streams than MAX_STREAMS", CROWD, _streams),
     Fault("clients: readers that do not read", CROWD, _stalled),
 )

@@ -82,6 +82,9 @@ async def _play(world: World, schedule: Schedule, gateways: int) -> Played:
     stored = await stored_in(world.url)
     played.violations = violations(history, stored)
     played.counts += checked_counts(history, stored)
+    for replica in world.all:
+        played.counts.update({f"refused {reason}": n for reason, n in replica.refusals().items()})
+    played.counts["deadlocks"] = history.counts["deadlocks"]
     played.counts["streams reopened"] = history.counts["stream reopened"]
     return played
 

@@ -61,12 +61,21 @@ async def _sessions_killed(scene: Scene, seconds: float) -> None:
 async def _deadlocks(scene: Scene, seconds: float) -> None:
     """Take the two rows of a live run in the other order than the services do, again and again."""
     server = _server(scene)
+    before = await _deadlocks_so_far(server)
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
         run_ids = scene.live_runs()
         if run_ids:
             await _deadlock(server, scene.dice.choice(run_ids))
         await asyncio.sleep(0.01)
+    scene.caller.history.counts["deadlocks"] += await _deadlocks_so_far(server) - before
+
+
+async def _deadlocks_so_far(server: Server) -> int:
+    ((count,),) = await server.sql(
+        "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
+    )
+    return int(str(count))
 
 
 async def _deadlock(server: Server, run_id: str) -> None:

@@ -20,11 +20,11 @@ from tests.support.replicas import Replica, Replicas, started_replicas
 SETTINGS: Final = {
     "HEARTBEAT_SECONDS": "1",
     "POLL_SECONDS": "0.5",
-    "STALL_SECONDS": "5",
+    "STALL_SECONDS": "2",
     "DRAIN_SECONDS": "3",
     "DB_POOL_SIZE": "5",
-    "MAX_CALLS": "100",
-    "MAX_STREAMS": "600",
+    "MAX_CALLS": "50",
+    "MAX_STREAMS": "300",
 }
 """Small and quick, so that limits are met and a fault is noticed within the seconds that it lasts."""
 
