@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
+from tests.faults.chaos.fault import Fault
 from tests.faults.chaos.schedule import FAULTS, FILE_FAULTS, each_alone, mixed
 from tests.support.replicas import Replica, started_replicas
 from tests.support.run import create_run
