@@ -14,7 +14,10 @@ from tests.faults.history.subscriber import Audience
 
 SHORT_LEASE_SECONDS: Final = 2.0
 _ENDS: Final = {"finish": 11, "cancel": 3, "race": 4, "abandon": 2}
+_LATE: Final = 0.4  # of the runs hear of their gateway once more behind their end
 _KINDS: Final = ("STEP_STARTED", "STEP_FINISHED", "TOOL_STARTED", "TOOL_FINISHED")
+
+Ask = Callable[[], Coroutine[Any, Any, Call]]
 
 
 class Gateway:
@@ -42,13 +45,16 @@ class Gateway:
         caller.history.live.add(run_id)
         watching = self._audience.watch(run_id, dice) if self._audience else None
         await self._insist(lambda: caller.start(run_id))
+        sent: list[Ask] = []
         for _ in range(dice.randint(2, 8)):
             if stopping.is_set():
                 break
-            await asyncio.gather(*self._turn(session_id, run_id))
+            await asyncio.gather(*self._turn(session_id, run_id, sent))
             await asyncio.sleep(dice.uniform(0, self._pause))
         ended = await self._end(plan, run_id)
         caller.history.live.discard(run_id)
+        if dice.random() < _LATE:
+            await asyncio.gather(*(self._insist(ask) for ask in self._late(run_id, sent)))
         await self._insist(lambda: caller.summarize(run_id), sure=False)
         if watching is not None:
             watching.run_is_over(ended)
@@ -65,7 +71,7 @@ class Gateway:
         )
         return next((str(call.answer["run_id"]) for call in calls if call.answered), None)
 
-    def _turn(self, session_id: str, run_id: str) -> list[Coroutine[Any, Any, Call]]:
+    def _turn(self, session_id: str, run_id: str, sent: list[Ask]) -> list[Coroutine[Any, Any, Call]]:
         """What happens at once in a run: events, audit, a reader of the page, the user's thumb."""
         dice, caller = self._dice, self._caller
         events = [_event(dice) for _ in range(50 if dice.random() < 0.03 else dice.randint(1, 5))]
@@ -73,10 +79,8 @@ class Gateway:
             _invocation(dice, session_id, run_id)
             for _ in range(1 if dice.random() < 0.7 else dice.randint(2, 20))
         ]
-        turn = [
-            self._insist(lambda: caller.append(run_id, events)),
-            self._insist(lambda: caller.record(run_id, tools)),
-        ]
+        sent += [lambda: caller.append(run_id, events), lambda: caller.record(run_id, tools)]
+        turn = [self._insist(ask) for ask in sent[-2:]]
         if dice.random() < 0.3:
             other = [_event(dice)]
             turn.append(self._insist(lambda: caller.append(run_id, other)))
@@ -94,10 +98,31 @@ class Gateway:
         finish = lambda: self._caller.finish(run_id, status, answer)  # noqa: E731 - it is asked twice
         cancel = lambda: self._caller.cancel(run_id)  # noqa: E731
         ends = {"finish": [finish], "cancel": [cancel], "race": [finish, cancel, finish], "abandon": []}[plan]
+        if plan == "race":
+            ends.append(self._new_append(run_id))
         calls = await asyncio.gather(*(self._insist(end) for end in ends))
-        return any(call.answered or call.reason == "RUN_ALREADY_FINISHED" for call in calls)
+        return any(
+            (call.answered and call.kind != "append") or call.reason == "RUN_ALREADY_FINISHED"
+            for call in calls
+        )
 
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, Call]], *, sure: bool = True) -> Call:
+    def _new_append(self, run_id: str) -> Ask:
+        events = [_event(self._dice) for _ in range(3)]
+        return lambda: self._caller.append(run_id, events)
+
+    def _late(self, run_id: str, sent: list[Ask]) -> list[Ask]:
+        """What comes behind the end: repetitions, which are answered, and news, which are refused."""
+        caller, dice = self._caller, self._dice
+        answer = f"Late {_new(dice)}"
+        news: list[Ask] = [
+            self._new_append(run_id),
+            lambda: caller.finish(run_id, "FALLBACK", answer),
+            lambda: caller.cancel(run_id),
+            lambda: caller.start(run_id),
+        ]
+        return dice.sample(news, 2) + dice.sample(sent, min(2, len(sent)))
+
+    async def _insist(self, ask: Ask, *, sure: bool = True) -> Call:
         """Ask, and most times ask the same again until there is an answer: some callers give up."""
         while True:
             call = await ask()
