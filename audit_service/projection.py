@@ -7,10 +7,10 @@ what it leaves behind is counted by field, and never looked at again.
 
 import datetime as dt
 import json
-from collections import Counter
 from typing import NamedTuple, TypeVar
 
 from audit_service.model import Invocation
+from common.metrics import Counter
 from superbizagent_contract import Kind, kinds, limits
 
 T = TypeVar("T")
@@ -45,17 +45,22 @@ class RawRow(NamedTuple):
 class DroppedValues:
     """How many ill-formed values reads have left behind, by the column or key that held them."""
 
-    def __init__(self) -> None:
-        self.by_place: Counter[str] = Counter()
+    def __init__(self, counter: Counter | None = None) -> None:
+        self._counter = Counter() if counter is None else counter
 
     def count(self, place: str) -> None:
         """One more value was left behind."""
-        self.by_place[place] += 1
+        self._counter.add(place)
+
+    @property
+    def by_place(self) -> dict[str, int]:
+        """How many, by the column or key."""
+        return {place: int(number) for (place,), number in self._counter.values.items()}
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.by_place.total()
+        return sum(self.by_place.values())
 
 
 def project(row: RawRow, dropped: DroppedValues) -> Invocation:

@@ -3,6 +3,7 @@
 import os
 
 from audit_service.app import audit_server
+from common.metrics import Metrics
 from common.server import GrpcServer, run_process
 from common.settings import Settings
 from run_service.app import run_server
@@ -24,4 +25,5 @@ def serve_audits() -> int:
 
 
 async def _both_servers(settings: Settings) -> list[GrpcServer]:
-    return [*await run_server(settings), *await audit_server(settings)]
+    metrics = Metrics()
+    return [*await run_server(settings, metrics), *await audit_server(settings, metrics)]

@@ -5,11 +5,14 @@ alone is committed at once.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from common.background import start_task
 from common.errors import Refusal
+from common.metrics import SECONDS, SIZES, Metrics
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
 Item = TypeVar("Item")
@@ -33,11 +36,15 @@ class GroupCommitter(Generic[Item, Result]):
         max_batch: int,
         max_waiting: int,
         size: Callable[[Item], int] = lambda _: 1,
+        meter: "BatchMeter | None" = None,
     ) -> None:
         self._commit_batch = commit_batch
         self._max_batch = max_batch
         self._max_waiting = max_waiting
         self._size = size
+        self._meter = meter
+        if meter is not None:
+            meter.watch(self)
         self._queue: deque[_Entry[Item, Result]] = deque()
         self._committing: asyncio.Task[None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
@@ -63,7 +70,7 @@ class GroupCommitter(Generic[Item, Result]):
         self._queue.append(entry)
         self._waiting += self._size(item)
         if self._committing is None:
-            self._committing = asyncio.create_task(self._commit_queue())
+            self._committing = start_task(self._commit_queue(), "group-commit")
         return await entry.answer
 
     async def aclose(self) -> None:
@@ -89,8 +96,12 @@ class GroupCommitter(Generic[Item, Result]):
         return batch
 
     async def _settle(self, batch: "list[_Entry[Item, Result]]") -> None:
+        begin = time.perf_counter()
         try:
             results = await self._commit_batch([entry.item for entry in batch])
+            if self._meter is not None:
+                size = sum(self._size(entry.item) for entry in batch)
+                self._meter.committed(size, time.perf_counter() - begin)
             for entry, result in zip(batch, results, strict=True):
                 entry.succeed(result)
         except Exception as error:  # noqa: BLE001  # it belongs to the callers, and each of them gets it
@@ -104,7 +115,7 @@ class GroupCommitter(Generic[Item, Result]):
         # One bad item must fail alone; in tasks, so that one that waits for a lock holds up no other batch.
         for entry in batch:
             self._waiting += self._size(entry.item)
-            task = asyncio.create_task(self._settle_alone(entry))
+            task = start_task(self._settle_alone(entry), "commit-alone")
             self._alone.add(task)
             task.add_done_callback(self._alone.discard)
 
@@ -112,6 +123,34 @@ class GroupCommitter(Generic[Item, Result]):
         async with self._alone_slots:
             await self._settle([entry])
         self._waiting -= self._size(entry.item)
+
+
+class BatchMeter:
+    """What a committer counts of its batches; `queue` names it."""
+
+    def __init__(self, metrics: Metrics, queue: str) -> None:
+        self._metrics = metrics
+        self._queue = queue
+        self._items = metrics.histogram(
+            "batch_items", "Items that shared a commit.", "queue", bounds=SIZES
+        ).of(queue)
+        self._seconds = metrics.histogram(
+            "batch_commit_seconds", "From a batch's first statement to its commit.", "queue", bounds=SECONDS
+        ).of(queue)
+
+    def watch(self, committer: "GroupCommitter[Any, Any]") -> None:
+        """Show how much waits in it."""
+        self._metrics.gauge(
+            "batch_waiting_items",
+            "Items that wait for a commit.",
+            "queue",
+            read=lambda: {(self._queue,): committer.waiting},
+        )
+
+    def committed(self, items: int, seconds: float) -> None:
+        """A batch is stored for good."""
+        self._items.add(items)
+        self._seconds.add(seconds)
 
 
 class _Entry(Generic[Item, Result]):

@@ -15,6 +15,8 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+from common.trace_context import current_trace_id
+
 _FIRST_KEYS = ("timestamp", "level", "logger", "event")
 
 ALLOWED_KEYS = frozenset(
@@ -22,6 +24,7 @@ ALLOWED_KEYS = frozenset(
         *_FIRST_KEYS,
         # calls
         *("service", "method", "code", "reason", "field", "rule", "duration_ms", "reference", "caller"),
+        "trace_id",
         # runs and events: identifiers and numbers of the contract's grammar
         *("run_id", "status", "seq", "last_seq", "oldest_seq", "error_code"),
         # amounts
@@ -61,7 +64,14 @@ def get_logger(name: str) -> FilteringBoundLogger:
     """A logger whose lines carry `logger=name`. Call it as `log.info("run reaped", run_id=…)`."""
     logger = structlog.wrap_logger(
         _Sink(),
-        processors=[_drop_below_level, structlog.processors.add_log_level, _add_time, _keep_allowed, _render],
+        processors=[
+            _drop_below_level,
+            structlog.processors.add_log_level,
+            _add_time,
+            _add_trace,
+            _keep_allowed,
+            _render,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(0),
         context_class=dict,
     )
@@ -91,6 +101,14 @@ def _drop_below_level(_: WrappedLogger, method: str, event_dict: EventDict) -> E
 
 
 _add_time = structlog.processors.TimeStamper(fmt="iso", utc=True)
+
+
+def _add_trace(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
+    """Every line of a call names the trace that its caller named."""
+    trace_id = current_trace_id.get()
+    if trace_id is not None:
+        event_dict["trace_id"] = trace_id
+    return event_dict
 
 
 def _keep_allowed(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:

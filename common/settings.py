@@ -139,7 +139,7 @@ class Settings(BaseModel):
     )
     metrics_listen: Listen | None = _setting(
         None,
-        "Reserved for metrics over plain HTTP, which this version does not serve yet. They will hold counts "
+        "Where GET /metrics answers Prometheus, over plain HTTP; port 0 takes a free one. It holds counts "
         "only, so this address is exempt from the rule about insecure listening.",
         ADDRESS_RULE,
     )

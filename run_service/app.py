@@ -2,10 +2,12 @@
 
 import datetime as dt
 
-from common.database import Database, migrate, require
+from common.database import Database, DatabaseMeter, migrate, require
 from common.gate import Gate
+from common.metrics import Metrics
 from common.server import GrpcServer, ServedService
 from common.settings import Settings
+from run_service.counts import RunMeter
 from run_service.doorbell import Doorbell, InProcessDoorbell
 from run_service.reaper import Reaper
 from run_service.redis_doorbell import RedisDoorbell
@@ -20,15 +22,19 @@ from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_
 SERVICE_NAME = "superbizagent.run.v1.RunService"
 
 
-def run_service(settings: Settings) -> ServedService:
+def run_service(settings: Settings, metrics: Metrics) -> ServedService:
     """RunService with everything that it needs. Call it inside the event loop that will serve it."""
-    database = Database(settings.database_url, settings.db_pool_size)
+    counts = RunMeter(metrics)
+    database = Database(settings.database_url, settings.db_pool_size, DatabaseMeter(metrics, SERVICE_NAME))
     store = RunStore(database, settings.database_time_zone)
-    doorbell: Doorbell = RedisDoorbell(settings.redis_url) if settings.redis_url else InProcessDoorbell()
+    doorbell: Doorbell = (
+        RedisDoorbell(settings.redis_url, counts.disconnects) if settings.redis_url else InProcessDoorbell()
+    )
     hub = EventHub(store, doorbell, settings.poll_seconds)
     open_streams = OpenStreams(settings.stall_seconds)
-    streams = EventStreams(store, hub, open_streams, settings.heartbeat_seconds)
-    reaper = Reaper(store, doorbell)
+    streams = EventStreams(store, hub, open_streams, settings.heartbeat_seconds, counts.sources)
+    reaper = Reaper(store, doorbell, expiries=counts.expiries)
+    counts.watch(hub, open_streams, doorbell)
     lease = dt.timedelta(seconds=settings.run_lease_seconds)
     servicer = RunServicer(Gate(settings.allowed_tools), store, doorbell, streams, lease)
 
@@ -54,6 +60,8 @@ def run_service(settings: Settings) -> ServedService:
     )
 
 
-async def run_server(settings: Settings) -> list[GrpcServer]:
-    """The server of a process that serves RunService alone."""
-    return [GrpcServer(settings, [run_service(settings)], settings.run_listen, "RUN_LISTEN")]
+async def run_server(settings: Settings, metrics: Metrics | None = None) -> list[GrpcServer]:
+    """The server of RunService; its counts go to `metrics`, which servers of one process share."""
+    metrics = Metrics() if metrics is None else metrics
+    service = run_service(settings, metrics)
+    return [GrpcServer(settings, [service], settings.run_listen, "RUN_LISTEN", metrics)]

@@ -6,7 +6,9 @@ under its own lock, so that of several replicas one acts.
 
 import asyncio
 
+from common.background import start_task
 from common.log import get_logger
+from common.metrics import Counter
 from run_service.doorbell import Doorbell
 from run_service.store import RunStore
 from run_service.usecases.end_run import expire_run
@@ -16,7 +18,7 @@ _BATCH = 100
 _log = get_logger(__name__)
 
 
-async def reap_expired_runs(store: RunStore, doorbell: Doorbell) -> int:
+async def reap_expired_runs(store: RunStore, doorbell: Doorbell, expiries: Counter | None = None) -> int:
     """End the runs whose lease has run out, up to a batch of them; answer how many this call ended."""
     ended = 0
     for run_id in await store.expired_runs(_BATCH):
@@ -27,6 +29,8 @@ async def reap_expired_runs(store: RunStore, doorbell: Doorbell) -> int:
             continue
         if expired:
             ended += 1
+            if expiries is not None:
+                expiries.add()
             _log.info("run lease expired", run_id=run_id)
     return ended
 
@@ -34,16 +38,19 @@ async def reap_expired_runs(store: RunStore, doorbell: Doorbell) -> int:
 class Reaper:
     """Looks every `seconds`, and again at once while there is a whole batch to end."""
 
-    def __init__(self, store: RunStore, doorbell: Doorbell, seconds: float = 1.0) -> None:
+    def __init__(
+        self, store: RunStore, doorbell: Doorbell, seconds: float = 1.0, expiries: Counter | None = None
+    ) -> None:
         self._store = store
         self._doorbell = doorbell
         self._seconds = seconds
+        self._expiries = expiries
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to look, if that was not begun yet. Needs a running event loop."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="run-reaper")
+            self._task = start_task(self._run(), "run-reaper")
 
     async def stop(self) -> None:
         """Stop looking."""
@@ -55,7 +62,7 @@ class Reaper:
         while True:
             ended = 0
             try:
-                ended = await reap_expired_runs(self._store, self._doorbell)
+                ended = await reap_expired_runs(self._store, self._doorbell, self._expiries)
             except Exception as error:  # noqa: BLE001 - the store may be away; the next look tries again
                 _log.warning("reaper could not look", error_type=type(error).__name__)
             if ended < _BATCH:

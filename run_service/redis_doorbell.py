@@ -15,7 +15,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from common.background import start_task
 from common.log import get_logger
+from common.metrics import Counter
 from run_service.doorbell import Listener, Missed
 
 _CHANNEL = "sba:run:"
@@ -31,7 +33,7 @@ _log = get_logger(__name__)
 class RedisDoorbell:
     """Rings in this process at once, and in the others through Redis at `url`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, disconnects: Counter | None = None) -> None:
         # Without the defaults of the library: it would retry by itself, and time out blocking reads.
         self._pool = ConnectionPool.from_url(
             url,
@@ -50,6 +52,7 @@ class RedisDoorbell:
         self._heard = 0.0
         self._task: asyncio.Task[None] | None = None
         self.connected = False
+        self._disconnects = Counter() if disconnects is None else disconnects
 
     def ring(self, run_id: str, seq: int) -> None:
         """Call the listeners here at once and those of other processes soon."""
@@ -76,7 +79,7 @@ class RedisDoorbell:
     def start(self) -> None:
         """Connect, and stay connected."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="redis-doorbell")
+            self._task = start_task(self._run(), "redis-doorbell")
 
     async def close(self) -> None:
         """Disconnect."""
@@ -107,6 +110,7 @@ class RedisDoorbell:
                 backoff = 0.05
                 await self._serve(connection)
             except (RedisError, OSError, TimeoutError, ValueError) as error:
+                self._disconnects.add()
                 _log.warning("doorbell disconnected", error_type=type(error).__name__)
             finally:
                 self.connected = False

@@ -40,6 +40,7 @@ from superbizagent_client.run_client import RunClient, SyncRunClient
 from superbizagent_client.run_options import RUN_CANCELLED, RUN_ERROR, RUN_UNFINISHED, RunOptions
 from superbizagent_client.stream import RunEventStream, StreamOptions
 from superbizagent_client.tool_call_ids import ToolCallIds, current_tool_call_id
+from superbizagent_client.tracing import traced
 
 __all__ = [
     "RUN_CANCELLED",
@@ -87,5 +88,6 @@ __all__ = [
     "open_channel",
     "open_sync_channel",
     "service_error",
+    "traced",
     "utf8_bytes",
 ]

@@ -1,4 +1,4 @@
-"""Channels that add to each call what every call gets: a deadline where none was given, and the token.
+"""Channels that add to each call what every call gets: a deadline where none was given, token and trace.
 
 gRPC refuses call credentials on a plaintext channel, so there the token is added here. Not by interceptors: a
 call through those on a closed channel brings grpcio (1.85) down with the whole process, and with grpc.aio
@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import grpc
+
+from superbizagent_client.tracing import current_traceparent
+
+_TRACEPARENT = "traceparent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,13 @@ class Additions:
         return {"timeout": timeout, "metadata": self._with(metadata)}
 
     def _with(self, metadata: Any) -> Any:
-        if self.token is None:
-            return metadata
-        return (*(metadata or ()), ("authorization", f"Bearer {self.token}"))
+        added = []
+        if self.token is not None:
+            added.append(("authorization", f"Bearer {self.token}"))
+        traceparent = current_traceparent()
+        if traceparent is not None and not any(key == _TRACEPARENT for key, _ in metadata or ()):
+            added.append((_TRACEPARENT, traceparent))
+        return (*(metadata or ()), *added) if added else metadata
 
 
 class _Callable:

@@ -2,6 +2,7 @@
 
 from common.database.engine import Database
 from common.database.faults import DatabaseFault
+from common.database.meter import DatabaseMeter
 from common.database.migration import MigrationProblemError, Report, Schema, check, migrate, require
 from common.database.row_time import RowTime
 from common.database.types import BIG_ID, LONG_TEXT, ROW_TIME, JsonText, UtcDateTime, id_string
@@ -12,6 +13,7 @@ __all__ = [
     "ROW_TIME",
     "Database",
     "DatabaseFault",
+    "DatabaseMeter",
     "JsonText",
     "MigrationProblemError",
     "Report",

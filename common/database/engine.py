@@ -7,6 +7,7 @@ the driver itself waits for ever for a server that is stopped or cut off, and so
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
@@ -15,11 +16,14 @@ from sqlalchemy import ColumnElement, Dialect, Function, Insert, Table, and_, ca
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import BINARY
 
 from common.database.faults import WriteConflict, is_read_only, store_conflict, translate
+from common.database.meter import DatabaseMeter
 from common.database.sqlite import prepare_sqlite
 from common.database.types import UtcDateTime
+from common.metrics import Metrics
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
@@ -43,8 +47,10 @@ transaction would otherwise keep the lock on its run for the server's default of
 class Database:
     """One database, by SQLAlchemy URL. `pool_size` is the most connections that are open at once."""
 
-    def __init__(self, url: str, pool_size: int = 10) -> None:
+    def __init__(self, url: str, pool_size: int = 10, meter: DatabaseMeter | None = None) -> None:
         self._engine = _create_engine(url, pool_size)
+        self._meter = DatabaseMeter(Metrics(), "") if meter is None else meter
+        self._meter.watch(pool_size, lambda: self.connections_in_use)
         self._writing_engine = self._engine.execution_options(sba_writing=True)
         self.is_sqlite = self._engine.dialect.name == "sqlite"
         # A file has nobody who could fail to answer; and its locks have their own limit.
@@ -57,6 +63,12 @@ class Database:
     def dialect(self) -> Dialect:
         """For code that compiles statements below the expression layer."""
         return self._engine.dialect
+
+    @property
+    def connections_in_use(self) -> int:
+        """How many connections of the pool are at work."""
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
     async def read(self, work: Work[T], *, unhurried: bool = False) -> T:
         """Run statements that only read. Each sees what was committed when it began.
@@ -126,13 +138,16 @@ class Database:
         return mysql.insert(table).on_duplicate_key_update({unchanged: table.c[unchanged]})
 
     async def _read(self, work: Work[T], seconds: float | None) -> T:
+        begin = time.perf_counter()
         try:
-            async with _in_time(self._engine.connect(), seconds) as connection:
+            async with self._in_time(self._engine.connect(), seconds) as connection:
                 return await work(connection)
         except Exception as error:
             replacement = translate(error)
             if replacement is None:
                 raise
+        finally:
+            self._meter.read_seconds(time.perf_counter() - begin)
         # Raised out here so that the driver's error, which quotes SQL and values, is not carried along.
         if isinstance(replacement, WriteConflict):
             raise store_conflict()
@@ -152,6 +167,7 @@ class Database:
                     raise
             if not isinstance(replacement, WriteConflict):
                 raise replacement
+            self._meter.conflict()
             # Jitter: two transactions that met in a deadlock must not meet again at once.
             await asyncio.sleep(random.uniform(0, 0.01) * 2**attempt)  # noqa: S311
             if asyncio.get_running_loop().time() > last_begin:
@@ -159,29 +175,34 @@ class Database:
         raise store_conflict()
 
     async def _write_once(self, work: Work[T], seconds: float | None) -> T:
-        async with _in_time(self._writing_engine.begin(), seconds) as connection:
-            return await work(connection)
-
-
-@asynccontextmanager
-async def _in_time(
-    connecting: AbstractAsyncContextManager[AsyncConnection], seconds: float | None
-) -> AsyncIterator[AsyncConnection]:
-    """A connection that is had, and then used and given back, within `seconds` each; TimeoutError otherwise.
-
-    The driver closes a connection whose reply is waited for when the time is over, so that nobody ever reads
-    a reply that was meant for this work.
-    """
-    async with asyncio.timeout(seconds) as clock, connecting as connection:
-        if seconds is not None:
-            clock.reschedule(asyncio.get_running_loop().time() + seconds)
+        begin = time.perf_counter()
         try:
-            yield connection
-        except exc.DBAPIError as error:
-            if is_read_only(error):
-                # After a failover this connection may still lead to the old primary; a new one does not.
-                await connection.invalidate()
-            raise
+            async with self._in_time(self._writing_engine.begin(), seconds) as connection:
+                return await work(connection)
+        finally:
+            self._meter.write_seconds(time.perf_counter() - begin)
+
+    @asynccontextmanager
+    async def _in_time(
+        self, connecting: AbstractAsyncContextManager[AsyncConnection], seconds: float | None
+    ) -> AsyncIterator[AsyncConnection]:
+        """A connection that is had, then used and given back, within `seconds` each; else TimeoutError.
+
+        The driver closes a connection whose reply is waited for when the time is over, so that nobody ever
+        reads a reply that was meant for this work.
+        """
+        begin = time.perf_counter()
+        async with asyncio.timeout(seconds) as clock, connecting as connection:
+            self._meter.acquire_seconds(time.perf_counter() - begin)
+            if seconds is not None:
+                clock.reschedule(asyncio.get_running_loop().time() + seconds)
+            try:
+                yield connection
+            except exc.DBAPIError as error:
+                if is_read_only(error):
+                    # After a failover this connection may still lead to the old primary; a new one does not.
+                    await connection.invalidate()
+                raise
 
 
 def _create_engine(url: str, pool_size: int) -> AsyncEngine:

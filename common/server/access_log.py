@@ -1,4 +1,4 @@
-"""Layer that logs each call: method, code, duration, and why it was refused.
+"""Layer that counts and logs each call: method, code, duration, and why it was refused.
 
 Of the request nothing is logged but what a refusal names: the path of a field and the rule it broke. Of the
 caller it is the name that AUTH_FILE gives the token.
@@ -13,7 +13,8 @@ import grpc
 from common.errors import Refusal
 from common.log import get_logger
 from common.server.auth import current_caller
-from common.server.call import Context, Handler, Method
+from common.server.call import Context, Handler, Layer, Method
+from common.server.metering import CallMeter
 from common.server.neutral import InternalError
 from common.server.status_details import code_of, reason_name
 from superbizagent_contract import kinds
@@ -21,31 +22,36 @@ from superbizagent_contract import kinds
 _log = get_logger("server")
 
 
-def access_log(method: Method, inner: Handler) -> Handler:
+def access_log(calls: CallMeter) -> Layer:
     """Layer: one line a call, at its end."""
-    log = _log.bind(service=method.service, method=method.name)
 
-    async def call(request: Any, context: Context) -> Any:
-        start = time.perf_counter()
-        try:
-            reply = await inner(request, context)
-        except BaseException as error:
-            log.info("call", duration_ms=_since(start), **_outcome(error, context), **_who())
-            raise
-        log.info("call", duration_ms=_since(start), code="OK", **_who())
-        return reply
+    def layer(method: Method, inner: Handler) -> Handler:
+        log = _log.bind(service=method.service, method=method.name)
+        counted = calls.of(method)
 
-    return call
+        async def call(request: Any, context: Context) -> Any:
+            start = time.perf_counter()
+            try:
+                reply = await inner(request, context)
+            except BaseException as error:
+                seconds, outcome = time.perf_counter() - start, _outcome(error, context)
+                counted.ended(outcome["code"], seconds, outcome.get("reason"))
+                log.info("call", duration_ms=seconds * 1000, **outcome, **_who())
+                raise
+            seconds = time.perf_counter() - start
+            counted.ended("OK", seconds)
+            log.info("call", duration_ms=seconds * 1000, code="OK", **_who())
+            return reply
+
+        return call
+
+    return layer
 
 
 def _who() -> dict[str, str]:
     """The name that AUTH_FILE gives the caller: it is the file's word, not the caller's."""
     caller = current_caller.get()
     return {} if caller is None else {"caller": caller.name}
-
-
-def _since(start: float) -> float:
-    return (time.perf_counter() - start) * 1000
 
 
 def _outcome(error: BaseException, context: Context) -> dict[str, Any]:

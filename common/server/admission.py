@@ -35,6 +35,11 @@ class Admission:
         self._running = 0
         self._idle = asyncio.Event()
 
+    @property
+    def calls(self) -> int:
+        """How many short calls are carried out now."""
+        return self._calls
+
     def refuse_streams(self) -> None:
         """From now on no stream is opened, so that those to be ended are all known."""
         self._refuses_streams = True

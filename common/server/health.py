@@ -40,6 +40,11 @@ class Health:
         self._probes: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def serving(self) -> bool:
+        """What "" answers now."""
+        return self.servicer.serving(ALL)
+
     def follow_services(self) -> None:
         """Begin to ask the services."""
         self._task = asyncio.create_task(self._follow(), name="health")

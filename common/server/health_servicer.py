@@ -25,6 +25,10 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         self._serving = dict(serving)
         self._changed = asyncio.Event()
 
+    def serving(self, name: str) -> bool:
+        """The status of a name, False for one that is not known."""
+        return self._serving.get(name, False)
+
     def set(self, serving: Mapping[str, bool]) -> None:
         """Change some statuses and wake the watchers."""
         before = dict(self._serving)

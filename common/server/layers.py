@@ -17,6 +17,7 @@ from common.errors import Refusal, invalid_field
 from common.server.auth import Metadata
 from common.server.call import Context, Door, Handler, Layer, MaybeHandler, Method, MethodHandler, Stack
 from common.server.wire import crowded_field
+from common.trace_context import current_trace_id, trace_id_of
 
 
 class _Unusable(NamedTuple):
@@ -50,7 +51,12 @@ class LayeredMethods(grpc.aio.ServerInterceptor):
             if found is None:
                 return None
             composed = self._composed[path] = self._compose(path, found)
-        return composed.handler_for(handler_call_details.invocation_metadata or ())
+        metadata = handler_call_details.invocation_metadata or ()
+        # grpc runs interceptor and handler in one task a call: what is set here, the call's log lines have.
+        trace_id = trace_id_of(metadata)
+        if trace_id is not None:
+            current_trace_id.set(trace_id)
+        return composed.handler_for(metadata)
 
     def _compose(self, path: str, found: MethodHandler) -> "_Composed":
         service, _, name = path.lstrip("/").partition("/")

@@ -22,6 +22,9 @@ class OpenStreams:
         self._max_open = max_open
         self._timers: set[asyncio.Timeout] = set()
 
+    def __len__(self) -> int:
+        return len(self._timers)
+
     def door(self, method: Method, _: Metadata) -> Refusal | None:
         """The refusal of a stream that is one too many."""
         return overloaded() if method.streams and len(self._timers) >= self._max_open else None

@@ -5,9 +5,11 @@ import os
 import resource
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
 
 from common.log import configure_logging, get_logger
 from common.log_capture import capture_loop_errors, capture_process_output
+from common.metrics import MetricsEndpoint
 from common.server.server import GrpcServer
 from common.settings import Settings
 
@@ -45,9 +47,12 @@ async def run_until_signal(settings: Settings, servers: Sequence[GrpcServer]) ->
     1 if a server ended by itself: a process that lives and serves nothing would not be started again.
     """
     told = _told_by_signal(servers)
+    endpoint = _metrics_endpoint(settings, servers)
     try:
         for server in servers:
             server.bind()
+        if endpoint is not None:
+            await endpoint.start()
         # Only now: what forbids to serve is one line, the command's.
         _log.info("starting", pid=os.getpid(), settings=settings.shown())
         for server in servers:
@@ -56,10 +61,22 @@ async def run_until_signal(settings: Settings, servers: Sequence[GrpcServer]) ->
     finally:
         # Also when a server could not start: the others are stopped and their stores closed.
         await asyncio.gather(*(server.drain() for server in servers))
+        if endpoint is not None:  # last, so that the drain can be watched
+            await endpoint.stop()
     if told.is_set():
         return 0
     _log.critical("a server ended by itself")
     return 1
+
+
+def _metrics_endpoint(settings: Settings, servers: Sequence[GrpcServer]) -> MetricsEndpoint | None:
+    """None without METRICS_LISTEN. The servers of one process count into the same metrics."""
+    if settings.metrics_listen is None or not servers:
+        return None
+    metrics = servers[0].metrics
+    label = (version("superbizagent"),)
+    metrics.gauge("build_info", "The version that runs.", "version", read=lambda: {label: 1})
+    return MetricsEndpoint(settings.metrics_listen, metrics)
 
 
 async def _until_told_or_ended(told: asyncio.Event, servers: Sequence[GrpcServer]) -> None:

@@ -11,6 +11,7 @@ from common.address import Address
 from common.contract_check import require_metadata_only
 from common.error_report import describe_error
 from common.log import get_logger
+from common.metrics import Metrics
 from common.server.access import Access
 from common.server.access_log import access_log
 from common.server.admission import Admission
@@ -22,6 +23,7 @@ from common.server.health import Health
 from common.server.health_servicer import HEALTH_SERVICE
 from common.server.layers import LayeredMethods, decoding
 from common.server.listening import bind
+from common.server.metering import CallMeter
 from common.server.neutral import neutral
 from common.server.open_streams import OpenStreams
 from common.server.options import SERVER_OPTIONS
@@ -45,8 +47,14 @@ class GrpcServer:
     """Serves `services` on one address. `listen_setting` names the setting of the address in errors."""
 
     def __init__(
-        self, settings: Settings, services: Sequence[ServedService], listen: Address, listen_setting: str
+        self,
+        settings: Settings,
+        services: Sequence[ServedService],
+        listen: Address,
+        listen_setting: str,
+        metrics: Metrics | None = None,
     ) -> None:
+        self.metrics = Metrics() if metrics is None else metrics
         self._settings = settings
         self._services = services
         self._listen = listen
@@ -60,6 +68,7 @@ class GrpcServer:
         self._server: grpc.aio.Server | None = None
         self._drained: asyncio.Task[None] | None = None
         self.address = listen
+        self._calls = self._count()
 
     def bind(self) -> grpc.aio.Server:
         """Take the address, once. Raises StartError if the settings or the contract do not allow it.
@@ -126,7 +135,7 @@ class GrpcServer:
         return LayeredMethods(
             services=[service.name for service in self._services],
             ours=Stack(
-                outer=[answering, access_log],
+                outer=[answering, access_log(self._calls)],
                 doors=[*asked, self._admission.door, self._streams.door],
                 inner=[
                     neutral,
@@ -143,6 +152,18 @@ class GrpcServer:
                 inner=[neutral, decoding, *judged, self._standard_streams.layer],
             ),
         )
+
+    def _count(self) -> CallMeter:
+        """Put what the server knows of itself into the metrics; `service` is the first of its services."""
+        label = (self._services[0].name,) if self._services else ("",)
+        gauge = self.metrics.gauge
+        meaning = "Unary calls that are carried out now."
+        gauge("unary_calls", meaning, "service", read=lambda: {label: self._admission.calls})
+        meaning = "Streams of the service that are open now."
+        gauge("open_streams", meaning, "service", read=lambda: {label: len(self._streams)})
+        meaning = "1 while health says SERVING, else 0."
+        gauge("serving", meaning, "service", read=lambda: {label: int(self._health.serving)})
+        return CallMeter(self.metrics)
 
     def _make_access(self) -> Access | None:
         """None without AUTH_FILE: every caller is operator, on this machine or with a certificate."""

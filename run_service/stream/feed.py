@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from common.background import start_task
 from common.errors import Refusal, store_unavailable
 from common.log import get_logger
 from run_service.lifecycle import is_final
@@ -42,7 +43,7 @@ class RunFeed:
         self._wake = asyncio.Event()
         self._awaited = asyncio.Event()
         self._sleepers: set[asyncio.Future[bool]] = set()
-        self._pump = asyncio.create_task(self._run(), name="run-feed")
+        self._pump = start_task(self._run(), "run-feed")
 
     def reached(self, seq: int) -> None:
         """Somebody says that the run has reached `seq`; if that is news, it is read."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from common.background import start_task
 from common.log import get_logger
 from run_service.doorbell import Doorbell
 from run_service.records import RunHead
@@ -75,7 +76,7 @@ class EventHub:
 
     def _keep_polling(self) -> None:
         if self._poller is None or self._poller.done():
-            self._poller = asyncio.create_task(self._poll(), name="event-hub-poll")
+            self._poller = start_task(self._poll(), "event-hub-poll")
 
     async def _poll(self) -> None:
         # The task ends when nobody watches: an idle process leaves the database alone.

@@ -5,10 +5,11 @@ too long; that costs two assignments a message instead of a timer for each.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from common.background import start_task
 from common.errors import Refusal
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
@@ -26,6 +27,8 @@ class OpenStream:
 
     def __init__(self, outlet: Outlet, after_seq: int) -> None:
         self.last_seq = after_seq
+        self.newest: Callable[[], int] = lambda: self.last_seq
+        """The seq of the newest event that could be sent; how far the stream lags is read from it."""
         self.task = _current_task()
         self._outlet = outlet
         self._write = outlet.write
@@ -101,6 +104,10 @@ class OpenStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
+    def slowest_lag(self) -> int:
+        """How many events the slowest stream is behind."""
+        return max((stream.newest() - stream.last_seq for stream in self._streams), default=0)
+
     @asynccontextmanager
     async def opened(self, outlet: Outlet, after_seq: int) -> AsyncIterator[OpenStream]:
         """Hold a stream open. An end from outside becomes its error; every error has its position."""
@@ -109,7 +116,7 @@ class OpenStreams:
         stream = OpenStream(outlet, after_seq)
         self._streams.add(stream)
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._end_stalled(), name="stalled-streams")
+            self._watch = start_task(self._end_stalled(), "stalled-streams")
         ended: Refusal | None = None
         try:
             yield stream

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(300)  # commands start processes, and Java stub
 
 _RUN = {"sh", "json", "python", "java", "js", "auth"}
 _PICTURES = {"text", "mermaid"}  # outputs, forms and drawings: there is nothing to run in them
+_ELSEWHERE = {"yaml"}  # alerts over metrics: tests/cli/test_metrics.py
 
 
 def _having(*languages: str) -> pytest.MarkDecorator:
@@ -30,7 +31,9 @@ def _of(document: Path, *languages: str) -> list[Block]:
 
 @pytest.mark.parametrize("document", documents(), ids=lambda one: str(one.relative_to(ROOT)))
 def test_every_block_is_of_a_kind_that_is_run_or_a_picture(document: Path) -> None:
-    strange = [block.place for block in blocks(document) if block.language not in _RUN | _PICTURES]
+    strange = [
+        block.place for block in blocks(document) if block.language not in _RUN | _PICTURES | _ELSEWHERE
+    ]
     assert strange == []
 
 

@@ -72,15 +72,13 @@ class Stack:
             assert b'"PUBLISH" "sba:run:' in heard, "nobody rang"
             found += self.ledger.search("redis", heard, planted)
         metrics = await asyncio.to_thread(self._metrics)
-        if metrics:
-            found += self.ledger.search("metrics", metrics + planted.mark.encode(), planted)
+        assert b"superbizagent_serving{" in metrics
+        found += self.ledger.search("metrics", metrics + planted.mark.encode(), planted)
         return found + output_leaks(self.ledger, self.process)
 
     def _metrics(self) -> bytes:
-        """Empty where nobody serves them."""
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{self.metrics}/metrics") as reply:
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics") as reply:
             return bytes(reply.read())
-        return b""
 
     def log_leaks(self) -> list[str]:
         """Search what the log says since it was searched last."""

@@ -1,5 +1,6 @@
 """What a caller puts beside its messages: metadata, headers, names of methods and services."""
 
+import asyncio
 from typing import Any
 
 import grpc
@@ -52,6 +53,34 @@ async def test_metadata_is_kept_nowhere(talk: Conversation) -> None:
                 whole = (*talk.stack.metadata, *metadata)
                 calls.append(talk.runs.unary(path, request.SerializeToString(), metadata=whole))
     await all_of(calls)
+    assert await talk.leaks() == []
+
+
+async def test_of_a_trace_no_more_than_its_id_is_kept(talk: Conversation) -> None:
+    calls: list[Any] = []
+    for shape in SHAPES:
+        for key in ("traceparent", "tracestate", "baggage"):
+            text = _printable(_new(talk, shape, f"the header {key}").text)[:4000]
+            well_formed = f"cc-{'a1' * 16}-{'b2' * 8}-01-{text}"
+            for value in (text, well_formed):
+                whole = (*talk.stack.metadata, (key, value))
+                calls.append(talk.runs.unary(_REFUSED[0], _REFUSED[1].SerializeToString(), metadata=whole))
+    await all_of(calls)
+    assert await talk.leaks() == []
+
+
+async def test_what_a_scraper_asks_is_kept_nowhere(talk: Conversation) -> None:
+    host, _, port = talk.stack.metrics.rpartition(":")
+    for shape in SHAPES:
+        text = percent_encoded(_new(talk, shape, "a request for metrics").text)[:3000]
+        for head in (f"GET /metrics?{text} HTTP/1.1", f"GET /{text} HTTP/1.1\r\nx: {text}", f"{text}"):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(f"{head}\r\n\r\n".encode())
+            answer = await reader.read()
+            writer.close()
+            planted = talk.stack.ledger.bare("word", Fate.PLANTED, "an answer to a scraper")
+            shown = answer + planted.mark.encode()
+            assert talk.stack.ledger.search("metrics", shown, planted) == []
     assert await talk.leaks() == []
 
 
