@@ -1,36 +1,33 @@
 """Kills each part of the running compose stack in turn under load, and counts: `make compose-chaos`.
 
-Writers and streams go on through all of it as docs/clients.md asks; the black-box scenarios run beside them.
-At the end every acknowledged write must be there once, and every stream must have seen every event once.
+Gateways and subscribers go on through all of it by the client package and remember everything; the black-box
+scenarios run beside them. At the end the judge of the fault tests compares that with what the services tell.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cli.conformance import SCENARIOS, Outcome, open_deployment, run_scenario
-from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
-from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import open_channel
-from tests.support.load_check import LoadCheck
-from tests.support.steady_load import SteadyLoad
+from tests.faults.history.checker import checked_counts, violations
+from tests.faults.history.load import AUDIT_WRITES, RUN_WRITES, Load, working
+from tests.faults.history.read_back import read_back
 from tools.compose_stack import ROOT, compose, possible
 
-_WRITERS: Final = 6
+_GATEWAYS: Final = 6
 _AWAY_SECONDS: Final = 5.0
 _RECOVERY_SECONDS: Final = 90.0
 
-_RUN_WRITES = ("create", "start", "append", "finish")
-_AUDIT_WRITES = ("audit",)
-_ALL_WRITES = (*_RUN_WRITES, *_AUDIT_WRITES)
+_RUN_WRITES = (RUN_WRITES,)
+_AUDIT_WRITES = (AUDIT_WRITES,)
+_ALL_WRITES = (RUN_WRITES, AUDIT_WRITES)
 
 
 @dataclass(frozen=True)
@@ -89,38 +86,26 @@ def _restart(*services: str) -> None:
 
 async def main() -> int:
     """0 if nothing was lost, repeated or broken."""
-    async with _load() as load:
+    runs, audits = possible("run-service"), possible("audit-service")
+    targets = _any_of(runs), _any_of(audits)
+    async with working(*targets, [_any_of(runs[::-1]), targets[0]], seed=0, gateways=_GATEWAYS) as load:
         broken: list[str] = []
         scenarios = Counter[Outcome]()
         looping = asyncio.create_task(_scenarios(scenarios, broken))
-        writers = asyncio.gather(*(load.write() for _ in range(_WRITERS)))
         for disturbance in DISTURBANCES:
-            await _disturb(disturbance, load, writers)
-        load.stop()
-        async with asyncio.timeout(_RECOVERY_SECONDS):
-            await writers
+            await _disturb(disturbance, load)
+        await load.stop(_RECOVERY_SECONDS)
         looping.cancel()
         await asyncio.gather(looping, return_exceptions=True)
-        check = LoadCheck(load)
-        differences = await check.compare()
-    _print("acknowledged, and what it took", load.counts)
-    _print("found in the end", check.found)
+        stored = await read_back(load.history, load.callers[0].runs, load.callers[0].audits)
+        differences = violations(load.history, stored)
+    _print("calls, and what they were told", load.history.counts)
+    _print("judged", checked_counts(load.history, stored))
     _print("scenarios meanwhile", scenarios)
-    _print("differences", differences or {"none": 0})
-    for finding in broken:
+    for finding in (*broken, *differences):
         _say(f"BROKEN {finding}")
+    _say(f"differences: {len(differences) or 'none'}")
     return 1 if differences or broken else 0
-
-
-@contextlib.asynccontextmanager
-async def _load() -> AsyncIterator[SteadyLoad]:
-    runs, audits = possible("run-service"), possible("audit-service")
-    async with contextlib.AsyncExitStack() as stack:
-        channels = [
-            await stack.enter_async_context(open_channel(target))
-            for target in (_any_of(runs), _any_of(audits), _any_of(runs[::-1]), _any_of(runs))
-        ]
-        yield SteadyLoad(RunServiceStub(channels[0]), AuditServiceStub(channels[1]), channels[2:])
 
 
 def _any_of(addresses: list[str]) -> str:
@@ -128,30 +113,13 @@ def _any_of(addresses: list[str]) -> str:
     return f"ipv4:{','.join(addresses)}"
 
 
-async def _disturb(disturbance: Disturbance, load: SteadyLoad, writers: asyncio.Future[list[None]]) -> None:
+async def _disturb(disturbance: Disturbance, load: Load) -> None:
     """Do it, and wait until the load goes on."""
-    await _or_end(load.progress(*_ALL_WRITES, more=5), writers)
-    repeated = load.counts["repeated call"]
+    await load.progress(5, _RECOVERY_SECONDS)
     await asyncio.to_thread(disturbance.do)
     began = time.monotonic()
-    async with asyncio.timeout(_RECOVERY_SECONDS):
-        await _or_end(load.progress(*disturbance.writes, more=1), writers)
-    took = time.monotonic() - began
-    repeated = load.counts["repeated call"] - repeated
-    _say(f"{disturbance.what:<36} writes went on after {took:4.1f} s, {repeated} calls repeated")
-
-
-async def _or_end(progress: Coroutine[Any, Any, None], writers: asyncio.Future[list[None]]) -> None:
-    """Wait for progress; a writer that fails meanwhile ends everything."""
-    waiting = asyncio.create_task(progress)
-    try:
-        both: list[asyncio.Future[Any]] = [waiting, writers]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if writers.done():
-            writers.result()
-        await waiting
-    finally:
-        waiting.cancel()
+    await load.progress(1, _RECOVERY_SECONDS, disturbance.writes)
+    _say(f"{disturbance.what:<36} writes went on after {time.monotonic() - began:4.1f} s")
 
 
 async def _scenarios(counts: Counter[Outcome], broken: list[str]) -> None:

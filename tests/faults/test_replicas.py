@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
-from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from superbizagent.run.v1 import run_service_pb2 as pb
 from superbizagent.run.v1.run_pb2 import RunStatus
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import open_channel
-from tests.faults.report import FaultReport
 from tests.support.audit import audit_in_process, record_request
 from tests.support.database_faults import Faulty
-from tests.support.load_check import LoadCheck
 from tests.support.redis_server import private_redis
-from tests.support.replicas import Replica, started_replicas
 from tests.support.run import (
     append,
     create_request,
@@ -31,7 +26,6 @@ from tests.support.run import (
     running_run,
     seconds,
 )
-from tests.support.steady_load import SteadyLoad
 from tests.support.waiting import until_async
 
 Stubs = tuple[RunServiceStub, RunServiceStub]
@@ -124,53 +118,3 @@ async def test_one_of_them_ends_each_run_whose_lease_ran_out(
     await until_async(ended, 20)
     for run in runs:
         assert await event_kinds(stubs[1], run.run_id) == ["RUN_CREATED", "RUN_FINISHED"]
-
-
-async def restart(replica: Replica) -> None:
-    """As a deploy does it."""
-    assert await replica.stop() == 0
-    await replica.start()
-
-
-async def crash(replica: Replica) -> None:
-    """As a machine does it."""
-    await replica.kill()
-    await replica.start()
-
-
-@pytest.mark.timeout(180)
-async def test_a_rolling_restart_under_load_loses_nothing_and_breaks_no_caller(
-    faulty: Faulty, redis_url: str, tmp_path: Path, fault_report: FaultReport
-) -> None:
-    async with AsyncExitStack() as stack:
-        replicas = await stack.enter_async_context(
-            started_replicas(tmp_path, DATABASE_URL=faulty.url, REDIS_URL=redis_url)
-        )
-        runs, audits, *readers = [
-            await stack.enter_async_context(open_channel(target))
-            for target in (
-                replicas.run_target,
-                replicas.audit_target,
-                replicas.run_target,
-                replicas.run_target,
-            )
-        ]
-        load = SteadyLoad(RunServiceStub(runs), AuditServiceStub(audits), readers)
-        writers = asyncio.gather(*(load.write() for _ in range(WRITERS)))
-        every = (*replicas.runs, *replicas.audits)
-        for away, replica in (*((restart, one) for one in every), (crash, every[0]), (crash, every[2])):
-            await load.progress("append", "audit", more=10)
-            await away(replica)
-        await load.progress("finish", more=1)
-        load.stop()
-        async with asyncio.timeout(30):
-            await writers
-        check = LoadCheck(load)
-        differences = await check.compare()
-    counts = ", ".join(f"{count} {what}" for what, count in sorted((load.counts + check.found).items()))
-    print(f"\n{counts}; differences: {dict(differences) or 'none'}")  # noqa: T201
-    assert not differences
-    assert [one.errors() for one in (*replicas.runs, *replicas.audits)] == [[]] * 4
-    fault_report.row(
-        "rolling restart, two crashes", "acknowledged writes", load.counts["event"] + load.counts["audit"]
-    )

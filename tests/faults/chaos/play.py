@@ -1,32 +1,27 @@
 """A play: gateways and subscribers work in a world, faults happen to it by a schedule, then all is judged."""
 
 import asyncio
-import contextlib
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-from superbizagent_client import AuditClient, RunClient, open_channel
 from tests.faults.chaos.fault import Fault, Scene
 from tests.faults.chaos.schedule import Schedule, Step
 from tests.faults.chaos.world import World
-from tests.faults.history.caller import CALL_OPTIONS, Caller
 from tests.faults.history.checker import checked_counts, violations
-from tests.faults.history.gateway import Gateway
-from tests.faults.history.history import History
-from tests.faults.history.stored import stored_in
-from tests.faults.history.subscriber import Audience
+from tests.faults.history.load import Load, working
+from tests.faults.history.read_back import rows_as_told, run_as_told
+from tests.faults.history.stored import Stored, stored_in
 from tests.faults.history.violation import Violation
 from tests.support.databases import execute
-from tests.support.waiting import until, until_async
+from tests.support.waiting import until_async
 
-_OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 _PROGRESS: Final = 5  # acknowledged writes of each service
 _BACK_SECONDS: Final = 30.0
 _END_SECONDS: Final = 60.0
+_READ_BACK: Final = 60  # runs
 
 
 @dataclass
@@ -37,15 +32,6 @@ class Played:
     counts: Counter[str]
     writes: dict[str, int] = field(default_factory=dict)
     """For each fault, how many writes were acknowledged while it happened and until the load went on."""
-
-
-@dataclass
-class _Cast:
-    history: History
-    callers: list[Caller]
-    audience: Audience
-    gateways: "list[asyncio.Task[None]]"
-    stopping: asyncio.Event
 
 
 async def play(world: World, schedule: Schedule, *, gateways: int = 6) -> Played:
@@ -66,62 +52,39 @@ def told(schedule: Schedule) -> str:
 
 async def _play(world: World, schedule: Schedule, gateways: int) -> Played:
     played = Played([], Counter())
-    async with _cast(world, schedule.seed, gateways) as cast:
+    addresses = [line.address for line in world.run_lines]
+    async with working(
+        world.run_target, world.audit_target, addresses, seed=schedule.seed, gateways=gateways
+    ) as load:
         for number, step in enumerate(schedule.steps):
-            await _progress(cast)
-            before = _acknowledged(cast.history)
-            await _happen(world, cast, step, Random(f"{schedule.seed}-{number}"))  # noqa: S311
-            await _progress(cast)
-            for fault, _ in step.faults:
-                writes = _acknowledged(cast.history) - before
-                played.writes[fault.name] = played.writes.get(fault.name, 0) + writes
-                played.counts["faults"] += 1
-                played.counts["kills"] += fault.kills
-        await _last_act(world, cast)
-        history = cast.history
-    stored = await stored_in(world.url)
-    played.violations = violations(history, stored)
-    played.counts += checked_counts(history, stored)
+            await load.progress(_PROGRESS, _BACK_SECONDS)
+            before = load.acknowledged
+            await _happen(world, load, step, Random(f"{schedule.seed}-{number}"))  # noqa: S311
+            await load.progress(_PROGRESS, _BACK_SECONDS)
+            _note(played, step, load.acknowledged - before)
+        await load.stop(_END_SECONDS)
+        stored = await _last_act(world, load)
+        played.violations = [*violations(load.history, stored), *await _read_back(load, stored)]
+    played.counts += checked_counts(load.history, stored)
     for replica in world.all:
         played.counts.update({f"refused {reason}": n for reason, n in replica.refusals().items()})
-    played.counts["deadlocks"] = history.counts["deadlocks"]
-    played.counts["streams reopened"] = history.counts["stream reopened"]
+    for what in ("deadlocks", "stream reopened"):
+        played.counts[what] = load.history.counts[what]
     return played
 
 
-@contextlib.asynccontextmanager
-async def _cast(world: World, seed: int, gateways: int) -> AsyncIterator[_Cast]:
-    history = History()
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def channel(target: str) -> Any:
-            return await stack.enter_async_context(open_channel(target, options=_OWN_CONNECTION))
-
-        audience = Audience(history, [await channel(line.address) for line in world.run_lines])
-        callers = [
-            Caller(
-                history,
-                RunClient(await channel(world.run_target), options=CALL_OPTIONS),
-                AuditClient(await channel(world.audit_target), options=CALL_OPTIONS),
-                Random(f"{seed}-{number}"),  # noqa: S311
-            )
-            for number in range(gateways)
-        ]
-        stopping = asyncio.Event()
-        tasks = [asyncio.create_task(Gateway(caller, audience).work(stopping)) for caller in callers]
-        try:
-            yield _Cast(history, callers, audience, tasks, stopping)
-        finally:
-            for task in (*tasks, *audience.tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, *audience.tasks, return_exceptions=True)
+def _note(played: Played, step: Step, writes: int) -> None:
+    for fault, _ in step.faults:
+        played.writes[fault.name] = played.writes.get(fault.name, 0) + writes
+        played.counts["faults"] += 1
+        played.counts["kills"] += fault.kills
 
 
-async def _happen(world: World, cast: _Cast, step: Step, dice: Random) -> None:
-    caller = Caller(cast.history, cast.callers[0].runs, cast.callers[0].audits, dice)
+async def _happen(world: World, load: Load, step: Step, dice: Random) -> None:
+    caller = load.another_caller(dice)
     async with asyncio.TaskGroup() as group:
         for fault, seconds in step.faults:
-            scene = Scene(world, Random(dice.random()), caller, lambda: sorted(cast.history.live))  # noqa: S311
+            scene = Scene(world, Random(dice.random()), caller, lambda: sorted(load.history.live))  # noqa: S311
             group.create_task(_one(fault, scene, seconds))
 
 
@@ -133,46 +96,18 @@ async def _one(fault: Fault, scene: Scene, seconds: float) -> None:
         raise
 
 
-def _acknowledged(history: History) -> int:
-    return sum(count for kind, count in history.counts.items() if kind.endswith("answered"))
-
-
-async def _progress(cast: _Cast) -> None:
-    """Return when both services have acknowledged more writes; a gateway that failed fails the play."""
-    counts = cast.history.counts
-    wanted = {kind: counts[kind] + _PROGRESS for kind in ("append answered", "record answered")}
-
-    def more() -> bool:
-        for task in cast.gateways:
-            if task.done():
-                task.result()
-        return all(counts[kind] >= count for kind, count in wanted.items())
-
-    await until(more, _BACK_SECONDS)
-
-
-async def _last_act(world: World, cast: _Cast) -> None:
-    """Every gateway ends its run, every subscriber is told the end, every short lease runs out."""
-    cast.stopping.set()
-    async with asyncio.timeout(_END_SECONDS):
-        await asyncio.gather(*cast.gateways)
-    waiting = await cast.audience.ended(_END_SECONDS)
-    assert not waiting, f"{waiting} subscribers wait for the end of {sorted(_unfinished(cast.history))}"
+async def _last_act(world: World, load: Load) -> Stored:
+    """Everything has come to rest: the rows that are left."""
     # The reaper looks once a second; only abandoned runs have a lease that may run out.
     await until_async(lambda: _no_short_lease(world), _BACK_SECONDS)
-    teller = Caller(cast.history, cast.callers[0].runs, cast.callers[0].audits, Random(0), cuts=0)  # noqa: S311
-    for run_id in {call.run_id for call in cast.history.of_kind("append") if call.answered}:
+    teller = load.another_caller(Random(0), cuts=0)  # noqa: S311
+    for run_id in {call.run_id for call in load.history.of_kind("append") if call.answered}:
         await asyncio.gather(teller.read(run_id), teller.summarize(run_id))
     # The library's pool calls it an error that a connection was lost before it was given back.
     errors = [line for replica in world.all for line in replica.errors() if "sqlalchemy.pool" not in line]
     sys.stderr.writelines(f"{line}\n" for line in errors[:20])
     assert not errors, f"{len(errors)} lines of error in the logs"
-
-
-def _unfinished(history: History) -> set[str]:
-    """Runs whose newest segment goes on."""
-    newest = {segment.run_id: segment for segment in history.segments}
-    return {run_id for run_id, segment in newest.items() if not segment.end}
+    return await stored_in(world.url)
 
 
 async def _no_short_lease(world: World) -> bool:
@@ -181,3 +116,16 @@ async def _no_short_lease(world: World) -> bool:
         "SELECT COUNT(*) FROM sba_run_control WHERE lease_expire_at IS NOT NULL AND lease_us < 10000000",
     )
     return not rows[0][0]
+
+
+async def _read_back(load: Load, stored: Stored) -> list[Violation]:
+    """What the services tell of some of the runs is what the rows are."""
+    caller = load.another_caller(Random(0))  # noqa: S311
+    found: list[Violation] = []
+    for run_id in sorted(stored.runs)[:_READ_BACK]:
+        rows = [row for row in stored.rows if row.run_id == run_id]
+        if await run_as_told(run_id, caller.runs) != stored.runs[run_id]:
+            found.append(Violation("a run is told as it is stored", run_id, ""))
+        if await rows_as_told(run_id, caller.audits) != rows:
+            found.append(Violation("audit rows are told as they are stored", run_id, ""))
+    return found
