@@ -75,6 +75,7 @@ def _metrics_endpoint(settings: Settings, servers: Sequence[GrpcServer]) -> Metr
         return None
     metrics = servers[0].metrics
     label = (version("superbizagent"),)
+    metrics.gauge("tasks", "Tasks of the event loop.", read=lambda: len(asyncio.all_tasks()))
     metrics.gauge("build_info", "The version that runs.", "version", read=lambda: {label: 1})
     return MetricsEndpoint(settings.metrics_listen, metrics)
 
