@@ -45,9 +45,7 @@ async def play(world: World, schedule: Schedule, *, gateways: int = 6) -> Played
 
 def told(schedule: Schedule) -> str:
     """The schedule, and the command that plays it again."""
-    return "\n".join(
-        [f"seed {schedule.seed}:", *schedule.lines(), f"again: make fault-test SEED={schedule.seed}"]
-    )
+    return "\n".join([f"seed {schedule.seed}:", *schedule.lines(), f"again: {schedule.again}"])
 
 
 async def _play(world: World, schedule: Schedule, gateways: int) -> Played:

@@ -28,10 +28,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of a play. `seed` also makes the dice of its faults and callers."""
+    """The steps of a play. `seed` also makes the dice of its faults and callers; `again` plays it again."""
 
     seed: int
     steps: tuple[Step, ...]
+    again: str
 
     def lines(self) -> Iterator[str]:
         """For people."""
@@ -43,13 +44,15 @@ class Schedule:
 
 def each_alone(seed: int, faults: Sequence[Fault], seconds: float) -> Schedule:
     """Every fault once, one after the other."""
-    return Schedule(seed, tuple(Step(((fault, seconds),)) for fault in faults))
+    steps = tuple(Step(((fault, seconds),)) for fault in faults)
+    return Schedule(seed, steps, 'make fault-test T="-k alone"')
 
 
 def mixed(seed: int, faults: Sequence[Fault], steps: int) -> Schedule:
     """Up to three faults at once, of different parts, for up to three seconds."""
     dice = Random(seed)  # noqa: S311
-    return Schedule(seed, tuple(_step(dice, faults) for _ in range(steps)))
+    drawn = tuple(_step(dice, faults) for _ in range(steps))
+    return Schedule(seed, drawn, f"make fault-test SEED={seed}")
 
 
 def _step(dice: Random, faults: Sequence[Fault]) -> Step:
