@@ -68,6 +68,8 @@ class Health:
         if probe is None or probe.done():
             # A task of its own: a driver that hangs even when it is cancelled must not hold health up.
             probe = self._probes[service.name] = asyncio.create_task(_call(service))
+            # It may fail when nobody waits for it any more: then the next one tells, and it is no fault.
+            probe.add_done_callback(_error_of)
         await asyncio.wait({probe}, timeout=ANSWER_SECONDS)
         error = _error_of(probe)
         self.servicer.set({service.name: error is None})

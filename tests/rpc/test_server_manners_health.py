@@ -1,6 +1,7 @@
 """Health follows the services; liveness does not."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from common.errors import store_unavailable
+from common.log_capture import capture_loop_errors
 from common.server import health
 from tests.support.captured_log import captured_log
 from tests.support.fake_service import (
@@ -123,6 +125,28 @@ async def test_a_store_that_hangs_is_not_serving_within_seconds() -> None:
         assert await ask("liveness") == SERVING
         store.hangs = False
         await becomes(ask, RUN_SERVICE, SERVING, seconds=5)
+
+
+async def test_a_store_that_fails_when_it_is_no_longer_waited_for_is_no_fault_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "CHECK_SECONDS", 0.5)
+    failing = asyncio.Event()
+
+    async def ready() -> None:
+        if not failing.is_set():
+            failing.set()
+            # Behind the end of the wait, before the next one begins.
+            await asyncio.sleep(health.ANSWER_SECONDS + 0.2)  # the time itself is the subject
+            raise store_unavailable()
+
+    with captured_log() as log:
+        capture_loop_errors(asyncio.get_running_loop())
+        async with served(run_service(ready=ready)) as (_, channel):
+            await becomes(check(channel), RUN_SERVICE, SERVING)
+        gc.collect()
+        asyncio.get_running_loop().set_exception_handler(None)
+    assert [line["event"] for line in log.lines if line["level"] == "error"] == []
 
 
 async def test_a_slow_first_answer_is_waited_for_not_begun_anew() -> None:
