@@ -1,15 +1,19 @@
 """Door and layer that refuse calls while the server drains or has too many, and know when the last is done.
 
-Only short calls are counted against the limit: one that counts open streams too would starve them. Streams
-have a limit of their own (open_streams.py).
+Too many are more than MAX_CALLS of one service, or more of one method than are worked off soon
+(standing_queue.py). Only short calls are counted: a limit that counts open streams too would starve them.
+Streams have a limit of their own (open_streams.py).
 """
 
 import asyncio
+import time
+from dataclasses import dataclass
 from typing import Any
 
 from common.errors import Refusal
 from common.server.auth import Metadata
 from common.server.call import Context, Handler, Method
+from common.server.standing_queue import StandingQueue
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
 RETRY_SECONDS = 1.0
@@ -29,6 +33,7 @@ class Admission:
     def __init__(self, max_calls: int) -> None:
         self._max_calls = max_calls
         self._calls = 0  # of those that run, the short ones
+        self._methods: dict[Method, _Calls] = {}
         self._refuses_streams = False
         self._refuses_all = False
         self._refused = 0
@@ -70,24 +75,55 @@ class Admission:
         if self._refuses_all or (method.streams and self._refuses_streams):
             self._refused += 1
             return Refusal(ErrorReason.ERROR_REASON_DRAINING, retry_after=RETRY_SECONDS)
-        if not method.streams and self._calls >= self._max_calls:
+        if method.streams:
+            return None
+        calls = self._of(method)
+        if self._calls >= self._max_calls or not calls.queue.has_room(calls.in_flight, time.monotonic()):
             return overloaded()
         return None
 
+    def _of(self, method: Method) -> "_Calls":
+        calls = self._methods.get(method)
+        if calls is None:
+            calls = self._methods[method] = _Calls(StandingQueue(self._max_calls))
+        return calls
+
     def layer(self, method: Method, inner: Handler) -> Handler:
         """The layer for methods of our services; many calls may have come through the door at once."""
-        calls = int(not method.streams)
+        return self._around_stream(method, inner) if method.streams else self._around_call(method, inner)
 
+    def _around_stream(self, method: Method, inner: Handler) -> Handler:
         async def call(request: Any, context: Context) -> Any:
             refusal = self.door(method, ())
             if refusal is not None:
                 raise refusal
             self._running += 1
-            self._calls += calls
             try:
                 return await inner(request, context)
             finally:
-                self._calls -= calls
+                self._done()
+
+        return call
+
+    def _around_call(self, method: Method, inner: Handler) -> Handler:
+        calls = self._of(method)
+
+        async def call(request: Any, context: Context) -> Any:
+            refusal = self.door(method, ())
+            if refusal is not None:
+                raise refusal
+            begin = time.monotonic()
+            self._running += 1
+            self._calls += 1
+            calls.in_flight += 1
+            try:
+                reply = await inner(request, context)
+                now = time.monotonic()
+                calls.queue.ended(now - begin, now)
+                return reply
+            finally:
+                calls.in_flight -= 1
+                self._calls -= 1
                 self._done()
 
         return call
@@ -96,3 +132,11 @@ class Admission:
         self._running -= 1
         if self._refuses_all and not self._running:
             self._idle.set()
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The short calls of one method."""
+
+    queue: StandingQueue
+    in_flight: int = 0

@@ -8,6 +8,11 @@ MAX_RECEIVE_BYTES: Final = 4 * 1024 * 1024
 MAX_SEND_BYTES: Final = 8 * 1024 * 1024
 """A reply. Pages end at 3 MiB; the limit only keeps a mistake from filling memory."""
 
+MAX_PENDING_CALLS: Final = 20_000
+"""Calls that the core may hold until the event loop takes them. Beyond this many it cancels them, which tells
+a caller nothing, and by default it begins to at 1,000: half a second of calls that are only to be refused. Each
+holds some kilobytes."""
+
 KEEPALIVE_SECONDS: Final = 20
 """How long a connection may be silent before the server asks whether its peer is alive, ..."""
 
@@ -24,6 +29,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
     ("grpc.max_send_message_length", MAX_SEND_BYTES),
+    ("grpc.server.max_pending_requests", MAX_PENDING_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING_CALLS),
     ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_SECONDS * 1000),
     # Tried: without this one a dead peer is freed only after the core's ping timeout of a minute.
