@@ -25,7 +25,7 @@ SEED = os.environ.get("SUPERBIZ_TEST_FAULT_SEED")
 MINUTES = float(os.environ.get("SUPERBIZ_TEST_FAULT_MINUTES") or 0)
 ENGINES = ("mariadb", "mysql", "sqlite")
 STEPS = {"mariadb": 6, "mysql": 6, "sqlite": 3}
-ALONE_SECONDS = 0.5
+ALONE_SECONDS = 0.4
 CHECKED = ("acknowledged writes", "events", "streamed events", "audit rows", "cancelled calls")
 
 FELT_WITH_A_SERVER = {"deadlocks", "refused STORE_UNAVAILABLE"}

@@ -10,6 +10,8 @@ from tests.faults.chaos.fault import DATABASE, REDIS, Fault, Scene
 from tests.faults.chaos.world import Server
 from tests.support.databases import session
 
+_PATIENCE = 10.0
+
 
 def _server(scene: Scene) -> Server:
     assert scene.world.server is not None
@@ -59,16 +61,18 @@ async def _sessions_killed(scene: Scene, seconds: float) -> None:
 
 
 async def _deadlocks(scene: Scene, seconds: float) -> None:
-    """Take the two rows of a live run in the other order than the services do, again and again."""
+    """Take the two rows of a live run in the other order than the services do, until they met."""
     server = _server(scene)
-    before = await _deadlocks_so_far(server)
-    until = asyncio.get_running_loop().time() + seconds
-    while asyncio.get_running_loop().time() < until:
+    before = now = await _deadlocks_so_far(server)
+    begun = asyncio.get_running_loop().time()
+    while (past := asyncio.get_running_loop().time() - begun) < seconds or (
+        now == before and past < _PATIENCE
+    ):
         run_ids = scene.live_runs()
         if run_ids:
             await _deadlock(server, scene.dice.choice(run_ids))
-        await asyncio.sleep(0.01)
-    scene.caller.history.counts["deadlocks"] += await _deadlocks_so_far(server) - before
+        now = await _deadlocks_so_far(server)
+    scene.caller.history.counts["deadlocks"] += now - before
 
 
 async def _deadlocks_so_far(server: Server) -> int:
