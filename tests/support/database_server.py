@@ -23,6 +23,7 @@ process id in FOLDER/mysqld.pid, and `PROGRAM stop FOLDER`."""
 _START_SECONDS = 120.0
 _QUICK = ["--skip-log-bin", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=0"]
 _QUICK += ["--innodb-buffer-pool-size=64M", "--performance-schema=0"]
+"""Of an option that is given again the last one counts."""
 
 
 class MissingEngineError(Exception):
@@ -127,9 +128,12 @@ _SERVERS = {"mariadb": MariaDbServer, "mysql": MySqlServer}
 
 
 @contextlib.contextmanager
-def private_server(name: str, *options: str) -> Iterator[DatabaseServer]:
-    """A running server for as long as the context is open: "mariadb" or "mysql"."""
-    with _own_folder(f"sba-{name}") as folder:
+def private_server(name: str, *options: str, prefix: str = "sba") -> Iterator[DatabaseServer]:
+    """A running server for as long as the context is open: "mariadb" or "mysql".
+
+    `options` are the server's own, behind those of the tests; `prefix` keeps apart whose folders stay.
+    """
+    with _own_folder(f"{prefix}-{name}") as folder:
         server = _SERVERS[name](folder)
         server.start(*options)
         try:
