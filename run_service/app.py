@@ -4,6 +4,7 @@ import datetime as dt
 
 from common.database import Database, DatabaseMeter, migrate, require
 from common.gate import Gate
+from common.group_commit import BatchMeter
 from common.metrics import Metrics
 from common.server import GrpcServer, ServedService
 from common.settings import Settings
@@ -17,6 +18,7 @@ from run_service.store import SCHEMA, RunStore
 from run_service.stream.follow import EventStreams
 from run_service.stream.hub import EventHub
 from run_service.stream.open_stream import OpenStreams
+from run_service.usecases.append_batch import EventAppender
 from superbizagent.run.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
 
 SERVICE_NAME = "superbizagent.run.v1.RunService"
@@ -36,7 +38,8 @@ def run_service(settings: Settings, metrics: Metrics) -> ServedService:
     reaper = Reaper(store, doorbell, expiries=counts.expiries)
     counts.watch(hub, open_streams, doorbell)
     lease = dt.timedelta(seconds=settings.run_lease_seconds)
-    servicer = RunServicer(Gate(settings.allowed_tools), store, doorbell, streams, lease)
+    appender = EventAppender(store, doorbell, BatchMeter(metrics, "appends"))
+    servicer = RunServicer(Gate(settings.allowed_tools), store, doorbell, streams, lease, appender)
 
     async def ready() -> None:
         # A newcomer's SQLite file is migrated by itself; a database that others use is not touched unasked.
@@ -46,6 +49,7 @@ def run_service(settings: Settings, metrics: Metrics) -> ServedService:
 
     async def close() -> None:
         await reaper.stop()
+        await appender.aclose()
         await hub.close()
         await doorbell.close()
         await database.close()

@@ -10,7 +10,7 @@ from run_service.doorbell import Doorbell
 from run_service.mapping import event_to_proto, run_to_proto, timestamp
 from run_service.store import RunStore
 from run_service.stream.follow import EventStreams
-from run_service.usecases.append_events import append_run_events
+from run_service.usecases.append_batch import EventAppender
 from run_service.usecases.create_run import create_run
 from run_service.usecases.end_run import cancel_run, finish_run
 from run_service.usecases.move_run import record_feedback, renew_run_lease, start_run
@@ -30,6 +30,7 @@ class RunServicer(RunServiceServicer):
     doorbell: Doorbell
     streams: EventStreams
     default_lease: dt.timedelta
+    appender: EventAppender
 
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
         wanted = self.gate.write(inputs.CreateRun, request)
@@ -45,7 +46,7 @@ class RunServicer(RunServiceServicer):
         self, request: pb.AppendRunEventsRequest, context: Context
     ) -> pb.AppendRunEventsResponse:
         wanted = self.gate.write(inputs.AppendRunEvents, request)
-        appended = await append_run_events(self.store, self.doorbell, wanted)
+        appended = await self.appender.append(wanted)
         return pb.AppendRunEventsResponse(seqs=appended.seqs, last_seq=appended.last_seq)
 
     async def RenewRunLease(

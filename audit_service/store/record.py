@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from audit_service.columns import NewRow, new_row
 from audit_service.model import Conflict, NewInvocation, Recorded
-from audit_service.store.multi_row import Inserted, MultiKeySelect, MultiRowInsert
 from audit_service.store.tables import tool_invocation, tool_invocation_key
 from common.database import ROW_TIME, Database, RowTime
+from common.database.multi_row import Inserted, MultiKeySelect, MultiRowInsert
 
 Key = tuple[str, str]
 

@@ -10,8 +10,8 @@ MAX_SEND_BYTES: Final = 8 * 1024 * 1024
 
 MAX_PENDING_CALLS: Final = 20_000
 """Calls that the core may hold until the event loop takes them. Beyond this many it cancels them, which tells
-a caller nothing, and by default it begins to at 1,000: half a second of calls that are only to be refused. Each
-holds some kilobytes."""
+a caller nothing, and by default it begins to at 1,000: half a second of calls that are only to be refused.
+Each holds some kilobytes."""
 
 KEEPALIVE_SECONDS: Final = 20
 """How long a connection may be silent before the server asks whether its peer is alive, ..."""

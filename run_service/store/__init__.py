@@ -7,6 +7,7 @@ from typing import TypeVar
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from common.database import Database
+from run_service.store.batch import BatchStatements, BatchTransaction
 from run_service.store.reads import RunReads
 from run_service.store.rows import RunRows
 from run_service.store.tables import SCHEMA
@@ -26,6 +27,7 @@ class RunStore(RunReads):
         self._run_rows = RunRows(database, zone)
         super().__init__(database, self._run_rows)
         self._write_statements = WriteStatements(database)
+        self._batch_statements = BatchStatements(database)
         self._turns = Turns()
 
     async def transact(
@@ -49,5 +51,13 @@ class RunStore(RunReads):
         # The turn lasts as long as the transaction does, also when its caller is gone.
         return await self._database.uncancelled(in_turn(of_run))
 
+    async def transact_batch(self, work: Callable[[BatchTransaction], Awaitable[T]]) -> T:
+        """Run `work`, which is for many runs, in one transaction; again from its start after a deadlock."""
 
-__all__ = ["SCHEMA", "RunStore", "RunTransaction"]
+        async def carry_out(connection: AsyncConnection) -> T:
+            return await work(BatchTransaction(connection, self._batch_statements, self._database.is_sqlite))
+
+        return await self._database.write(carry_out)
+
+
+__all__ = ["SCHEMA", "BatchTransaction", "RunStore", "RunTransaction"]

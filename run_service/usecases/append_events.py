@@ -1,5 +1,6 @@
 """AppendRunEvents: all or nothing, in order, each event once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,8 @@ async def append_run_events(store: RunStore, doorbell: Doorbell, request: Append
 async def _append(transaction: RunTransaction, request: AppendRunEvents) -> Appended:
     run = managed(request.run_id, await transaction.lock(request.run_id))
     stored = await transaction.stored_events(run.pk, [event.event_id for event in request.events])
-    seqs, new = _place(request, run, stored)
+    seqs, new = judged(request, run, stored)
     if new:
-        # Only new events need RUNNING: one whose acknowledgement was lost is answered in any state.
-        require_allowed(request.run_id, decide(run.status, Command.APPEND))
         await transaction.insert_events(run.pk, new)
     last_seq = run.head_seq + len(new)
     if not is_final(run.status):
@@ -54,10 +53,20 @@ async def _append(transaction: RunTransaction, request: AppendRunEvents) -> Appe
     return Appended(seqs, last_seq)
 
 
-def _place(
-    request: AppendRunEvents, run: ManagedRun, stored: dict[str, tuple[int, str]]
+def judged(
+    request: AppendRunEvents, run: ManagedRun, stored: Mapping[str, tuple[int, str]]
 ) -> tuple[list[int], list[dict[str, Any]]]:
-    """The seq of each event, and the rows of those that are not stored yet."""
+    """The seq of each event, and the rows of those that are not stored yet; raises the refusal of a call."""
+    seqs, new = _place(request, run, stored)
+    if new:
+        # Only new events need RUNNING: one whose acknowledgement was lost is answered in any state.
+        require_allowed(request.run_id, decide(run.status, Command.APPEND))
+    return seqs, new
+
+
+def _place(
+    request: AppendRunEvents, run: ManagedRun, stored: Mapping[str, tuple[int, str]]
+) -> tuple[list[int], list[dict[str, Any]]]:
     placed = dict(stored)
     seqs: list[int] = []
     new: list[dict[str, Any]] = []

@@ -74,17 +74,24 @@ class MultiRowInsert:
 class MultiKeySelect:
     """`query` for the rows that any of many keys selects; `condition` binds one key, in the order of `names`.
 
+    `tail` follows the conditions, such as what locks the rows.
+
     (a AND b) OR (c AND d) and not (a, b) IN (...): for the latter SQLite scans the table.
     """
 
     def __init__(
-        self, query: Select[Any], condition: ColumnElement[bool], names: Sequence[str], dialect: Dialect
+        self,
+        query: Select[Any],
+        condition: ColumnElement[bool],
+        names: Sequence[str],
+        dialect: Dialect,
+        tail: str = "",
     ) -> None:
         compiled = query.where(condition).compile(dialect=dialect)
         head, where, row = compiled.string.partition("WHERE ")
         if _parameters(compiled) != tuple(names):
             raise AssertionError("the condition binds the parts of the key in their order")
-        self._parts = _Parts(head + where, f"({row})", "")
+        self._parts = _Parts(head + where, f"({row})", tail)
 
     async def fetch(self, connection: AsyncConnection, keys: Sequence[Sequence[Any]]) -> list[Any]:
         """The rows of `keys`, in no order."""
