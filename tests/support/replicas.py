@@ -61,6 +61,12 @@ class Replica:
         return False
 
     @property
+    def pid(self) -> int:
+        """The number of its process; only after `start`."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def runs(self) -> bool:
         """True while its process lives."""
         return self._process is not None and self._process.returncode is None
