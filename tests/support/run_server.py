@@ -21,7 +21,7 @@ from run_service.app import run_server
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 20
+START_SECONDS = 40
 
 
 @dataclass(frozen=True)
