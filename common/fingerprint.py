@@ -7,6 +7,8 @@ import hashlib
 import json
 from typing import Any
 
+_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
+
 
 def fingerprint(content: dict[str, Any]) -> str:
     """SHA-256 over the content in canonical form, as 64 hex digits.
@@ -15,5 +17,4 @@ def fingerprint(content: dict[str, Any]) -> str:
     integers, booleans, floats, or lists of them; times and durations are given as integers.
     """
     present = {key: value for key, value in content.items() if value is not None}
-    canonical = json.dumps(present, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    return hashlib.sha256(_canonical(present).encode("ascii")).hexdigest()

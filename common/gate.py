@@ -4,9 +4,10 @@ protobuf message → only the fields that are present → pydantic model. What d
 that names fields and rules and never a value.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -64,17 +65,30 @@ def unknown_field(field: str) -> Refusal:
     )
 
 
+class _Opening(dict[FieldDescriptor, tuple[str, Callable[[Any], Any] | None]]):
+    """The name of each field that was met, and what opens its value: asking a descriptor costs more."""
+
+    def __missing__(self, field: FieldDescriptor) -> tuple[str, Callable[[Any], Any] | None]:
+        # Timestamp and Duration have grammar types of their own; only our own messages are opened.
+        ours = field.message_type is not None and field.message_type.full_name.startswith(_OUR_PACKAGES)
+        opened = (_present_items if field.is_repeated else _present_fields) if ours else None
+        found = self[field] = (field.name, opened)
+        return found
+
+
+_opening = _Opening()
+
+
 def _present_fields(message: Message) -> dict[str, Any]:
-    return {field.name: _plain(field.message_type, value) for field, value in message.ListFields()}
+    present = {}
+    for field, value in message.ListFields():
+        name, opened = _opening[field]
+        present[name] = value if opened is None else opened(value)
+    return present
 
 
-def _plain(message_type: Any, value: Any) -> Any:
-    # Timestamp and Duration have grammar types of their own; only our own messages are opened.
-    if message_type is None or not message_type.full_name.startswith(_OUR_PACKAGES):
-        return value
-    if isinstance(value, Message):
-        return _present_fields(value)
-    return [_present_fields(item) for item in value[:_MOST_ITEMS]]
+def _present_items(items: Sequence[Message]) -> list[dict[str, Any]]:
+    return [_present_fields(item) for item in items[:_MOST_ITEMS]]
 
 
 def _refusal(details: list[ErrorDetails]) -> Refusal:

@@ -14,7 +14,10 @@ _SHAPES = (
     r"gh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
     r"xox[abprs]-[A-Za-z0-9-]+",  # Slack
 )
-_CREDENTIAL = re.compile("|".join(f"(?:{shape})" for shape in _SHAPES), re.ASCII)
+CREDENTIAL_PATTERN = "|".join(f"(?:{shape})" for shape in _SHAPES)
+"""For the whole value, in ASCII."""
+
+_CREDENTIAL = re.compile(CREDENTIAL_PATTERN, re.ASCII)
 
 CREDENTIAL_RULE = "must not have the shape of a credential"
 

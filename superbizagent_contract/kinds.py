@@ -8,7 +8,7 @@ ASCII, so a trailing newline or a look-alike digit never passes.
 import re
 from dataclasses import dataclass, field
 
-from superbizagent_contract.credentials import has_credential_shape
+from superbizagent_contract.credentials import CREDENTIAL_PATTERN
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,13 @@ class Kind:
     pattern: str
     rule: str
     _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _admit: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_match", re.compile(self.pattern, re.ASCII))
+        # Both questions in one, as every string of every write is asked both.
+        admitted = rf"(?!(?:{CREDENTIAL_PATTERN})\Z)(?:{self.pattern})"
+        object.__setattr__(self, "_admit", re.compile(admitted, re.ASCII))
 
     def fits(self, value: str) -> bool:
         """True if the whole value has the form of this kind; credentials are judged by `admits`."""
@@ -29,7 +33,7 @@ class Kind:
 
     def admits(self, value: str) -> bool:
         """True if the value may be passed on: it fits and does not look like a credential."""
-        return self._match.fullmatch(value) is not None and not has_credential_shape(value)
+        return self._admit.fullmatch(value) is not None
 
 
 def _code(name: str, longest: int) -> Kind:
