@@ -88,7 +88,7 @@ class EventInput(Input):
 
     def fingerprint(self) -> str:
         """Equal for events of equal content."""
-        content = dict(self)
+        content = dict(self.content())
         if self.occur_time is not None:
             content["occur_time"] = (self.occur_time - _EPOCH) // _MICROSECOND
         return fingerprint(content)
@@ -152,7 +152,7 @@ class FinishRun(Input):
 
     def fingerprint(self) -> str:
         """Equal for the same finish: the fields as sent, with presence, JSON by value."""
-        content = dict(self)
+        content = dict(self.content())
         published: PublishedJson | None = self.published_result_json
         content["published_result_json"] = None if published is None else published.canonical
         return fingerprint(content)

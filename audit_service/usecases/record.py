@@ -38,7 +38,7 @@ async def record_invocations(
 
 
 def _new(given: ToolInvocationInput) -> NewInvocation:
-    return NewInvocation(given, fingerprint(dict(given)))
+    return NewInvocation(given, fingerprint(given.content()))
 
 
 def _refusal(conflict: Conflict, field: str) -> Refusal:

@@ -84,4 +84,4 @@ def _place(
 
 
 def _row(event: EventInput, content: str, seq: int, run: ManagedRun) -> dict[str, Any]:
-    return {**_EMPTY_ROW, **dict(event), "seq": seq, "fingerprint": content, "record_time": run.now}
+    return {**_EMPTY_ROW, **event.content(), "seq": seq, "fingerprint": content, "record_time": run.now}

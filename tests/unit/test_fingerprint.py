@@ -1,5 +1,7 @@
 """Fingerprints: equal for equal content, different for other content, absent is not empty."""
 
+import hashlib
+import json
 from typing import Any
 
 from hypothesis import given
@@ -42,3 +44,24 @@ def test_it_is_64_hex_digits() -> None:
     digest = fingerprint({"a": "\U0010ffff"})
     assert len(digest) == 64
     assert set(digest) <= set("0123456789abcdef")
+
+
+@given(CONTENTS)
+def test_what_is_stored_stays_valid_it_is_the_digest_of_the_content_as_sorted_json(
+    content: dict[str, Any],
+) -> None:
+    present = {key: value for key, value in content.items() if value is not None}
+    canonical = json.dumps(present, sort_keys=True, separators=(",", ":"))
+    assert fingerprint(content) == hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def test_the_digest_of_a_content_is_the_same_in_every_version() -> None:
+    content = {
+        "tool": "query_logs",
+        "step": 3,
+        "truncated": False,
+        "ratio": 0.5,
+        "error": None,
+        "note": "é\n",
+    }
+    assert fingerprint(content) == "491678c76c979afda35d867c44b6c48d8778989ee97220f9c3c974efe9dda40d"
