@@ -18,6 +18,8 @@ from tests.support.database_server import free_port
 from tests.support.run_server import ROOT, START_SECONDS, serving
 from tests.support.waiting import until_async
 
+_LISTEN_SECONDS = 60.0  # several interpreters start at once, on machines that may be busy
+
 
 class Replica:
     """A service process that can be stopped, killed and started again on its port. Its log is a file.
@@ -48,7 +50,7 @@ class Replica:
                 env=environment,
             )
         # Only then the channel: after a refused connection it would wait for seconds.
-        await until_async(self._listens, START_SECONDS)
+        await until_async(self._listens, _LISTEN_SECONDS)
         async with grpc.aio.insecure_channel(self.address) as channel:
             await serving(channel)
 

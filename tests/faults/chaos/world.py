@@ -151,7 +151,7 @@ def _target(lines: list[Proxy]) -> str:
 
 async def restarted(replica: Replica) -> None:
     """Start it as a supervisor does: again, if its database was away when it looked."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             with contextlib.suppress(TimeoutError):
                 await replica.start()
