@@ -12,7 +12,7 @@ import grpc
 from common.server.options import SERVER_OPTIONS
 from superbizagent.run.v1 import run_service_pb2 as pb
 
-FRAME = pb.StreamRunEventsResponse(caught_up={}, last_seq=2).SerializeToString()
+FRAME = pb.StreamRunEventsResponse(caught_up=pb.CaughtUp(), last_seq=2).SerializeToString()
 
 
 async def stream(_: bytes, context: Any) -> None:
@@ -24,7 +24,7 @@ async def stream(_: bytes, context: Any) -> None:
 async def main() -> None:
     """Serve until the process is killed."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
-    handlers = {"StreamRunEvents": grpc.unary_stream_rpc_method_handler(stream)}
+    handlers: dict[str, Any] = {"StreamRunEvents": grpc.unary_stream_rpc_method_handler(stream)}
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("superbizagent.run.v1.RunService", handlers),)
     )
