@@ -7,7 +7,7 @@ UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test leak-test fault-test lint format protos protos-check baseline lock clean
+.PHONY: help setup demo test leak-test fault-test bench lint format protos protos-check baseline lock clean
 .PHONY: compose-env compose-up compose-test compose-chaos compose-down
 
 help: ## this table
@@ -37,6 +37,9 @@ fault-test: export SUPERBIZ_TEST_FAULT_SEED := $(SEED)
 fault-test: export SUPERBIZ_TEST_FAULT_MINUTES := $(MINUTES)
 fault-test: $(READY) ## what goes wrong from outside, under load, as a table; SEED=7 again, MINUTES=30 at random
 	@$(BIN)/pytest $(if $(SEED)$(MINUTES),tests/faults/test_random_faults.py,tests/faults) $(if $(MINUTES),-s) $(T)
+
+bench: $(READY) ## what the services reach beside what the machine allows, as a table; make bench B="--engine mariadb"
+	@$(BIN)/python -m benchmarks $(B)
 
 test: $(READY) ## every test; make test T="tests/unit -k lease" runs some of them
 	@$(BIN)/pytest $(T)

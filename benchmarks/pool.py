@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.cores import CORES, on_cores
+from benchmarks.driver import MARK
 
-_NUMBERS_OF_A_JOB = 10**7
+_NUMBERS_OF_A_JOB = 10**6
 
 
 class DriverError(Exception):
@@ -23,8 +24,8 @@ class Load:
     """What the drivers of one side did in one round."""
 
     seconds: float
+    """Until the last answer."""
     acknowledged: int
-    in_time: int
     reply_bytes: int
     p50: float
     p99: float
@@ -34,7 +35,7 @@ class Load:
     @property
     def rate(self) -> float:
         """Calls a second."""
-        return self.in_time / self.seconds
+        return self.acknowledged / self.seconds
 
 
 class Drivers:
@@ -62,6 +63,7 @@ class Drivers:
         lanes: int,
         seconds: float,
         most_per_second: int = 14_000,
+        mark: bytes = MARK,
     ) -> Load:
         """Keep `lanes` calls in flight for `seconds`, each request with numbers of its own.
 
@@ -80,14 +82,14 @@ class Drivers:
                     "seconds": seconds,
                     "most_per_second": most_per_second // len(used),
                     "first_number": self._first_number,
+                    "mark": mark.hex(),
                 }
             )
             self._first_number += _NUMBERS_OF_A_JOB
         found = self._run(used, jobs)
         return Load(
-            seconds,
+            max(one["seconds"] for one in found),
             sum(one["acknowledged"] for one in found),
-            sum(one["in_time"] for one in found),
             sum(one["reply_bytes"] for one in found),
             statistics.fmean(one["p50"] for one in found),
             max(one["p99"] for one in found),
@@ -104,7 +106,7 @@ class Drivers:
         self._prepare(used, jobs)
         for process in used:
             _tell(process, "go")
-        yield lambda: [_checked(_hear(process)) for process in used]
+        yield lambda: _results(used)
 
     def close(self) -> None:
         """End the processes."""
@@ -115,15 +117,14 @@ class Drivers:
         self._prepare(used, jobs)
         for process in used:
             _tell(process, "go")
-        return [_checked(_hear(process)) for process in used]
+        return _results(used)
 
     def _prepare(self, used: list["subprocess.Popen[str]"], jobs: list[dict[str, Any]]) -> None:
         for process, job in zip(used, jobs, strict=True):
             _tell(process, json.dumps(job))
-        for process in used:
-            said = _hear(process)
-            if said != "ready":
-                raise DriverError(str(said))
+        said = [_hear(process) for process in used]
+        if any(one != "ready" for one in said):
+            raise DriverError(str(said))
 
 
 def _tell(process: "subprocess.Popen[str]", line: str) -> None:
@@ -138,6 +139,11 @@ def _hear(process: "subprocess.Popen[str]") -> Any:
     if not line:
         raise DriverError("a driver process ended")
     return json.loads(line)
+
+
+def _results(used: list["subprocess.Popen[str]"]) -> list[dict[str, Any]]:
+    # Heard from all before one is judged: what is left unheard would be taken for the next job's.
+    return [_checked(found) for found in [_hear(process) for process in used]]
 
 
 def _checked(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Processes that are measured: the services as they are started by anybody, and the bare server."""
 
+import asyncio
 import contextlib
 import subprocess
 import sys
@@ -7,9 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from audit_service.store import AUDIT_SCHEMA
 from benchmarks.cores import CORES, cpu_seconds, on_cores
 from benchmarks.engines import free_of_settings
 from benchmarks.http2 import BrokenConnectionError, call
+from common.database import Database
+from common.database import migrate as bring_up
+from run_service.store import SCHEMA as RUN_SCHEMA
 from tests.support.database_server import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,9 +88,14 @@ def bare(*arguments: str, cores: frozenset[int] = CORES.server) -> Iterator[Serv
 
 def migrate(url: str) -> None:
     """Make the tables of both services."""
-    environment = free_of_settings() | {"SUPERBIZ_DATABASE_URL": url}
-    command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "migrate"]
-    subprocess.run(command, check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    asyncio.run(_migrate(url))
+
+
+async def _migrate(url: str) -> None:
+    database = Database(url, 2)
+    for schema in (RUN_SCHEMA, AUDIT_SCHEMA):
+        await bring_up(database, schema)
+    await database.close()
 
 
 def _until_serving(process: "subprocess.Popen[bytes]", address: str) -> None:

@@ -62,9 +62,7 @@ def check_count(sql: Sql, table: str, acknowledged: int, before: int = 0) -> int
     return counted
 
 
-def headroom(product: Side, limit: Side) -> str:
+def headroom(product: Side, limit: Side | None = None) -> str:
     """How busy the drivers were: below all of their core they were not what was measured."""
-    return (
-        f"drivers used {statistics.median(product.shares):.0%} of a core against the product, "
-        f"{statistics.median(limit.shares):.0%} against the limit"
-    )
+    said = f"drivers used {statistics.median(product.shares):.0%} of a core against the product"
+    return said + (f", {statistics.median(limit.shares):.0%} against the limit" if limit else "")
