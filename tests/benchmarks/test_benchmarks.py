@@ -10,8 +10,10 @@ import pytest
 from benchmarks import ready_made
 from benchmarks.__main__ import NAMES, bench
 from benchmarks.driver import MARK, requests
+from benchmarks.engines import Sql
 from benchmarks.http2 import messages
 from benchmarks.pool import DriverError
+from benchmarks.servers import Server
 from benchmarks.sides import Side, check_count
 from benchmarks.stage import Effort, Stage, stage
 from benchmarks.table import Row, markdown, plain
@@ -30,6 +32,12 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield opened.enter_context(stage("sqlite", _MOMENT))
 
 
+@pytest.fixture(scope="module")
+def audits(there: Stage) -> Iterator[tuple[Server, Sql]]:
+    with there.service("audit_service") as started:
+        yield started
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_measures_and_finds_as_many_rows_as_were_acknowledged(there: Stage, name: str) -> None:
     rows = bench(name)(there)
@@ -43,28 +51,28 @@ def test_a_benchmark_measures_and_finds_as_many_rows_as_were_acknowledged(there:
     assert any(row.counted for row in rows) == (name in _COUNTED)
 
 
-def test_a_reply_that_is_not_ok_is_no_work(there: Stage) -> None:
-    with there.service("audit_service") as (server, _):
-        empty = Side(there.drivers, server, ready_made.RECORD, [b""], 4)
-        with pytest.raises(DriverError, match=r"not OK: .*grpc-status 3"):
-            empty.turn(0.1)
+def test_a_reply_that_is_not_ok_is_no_work(there: Stage, audits: tuple[Server, Sql]) -> None:
+    empty = Side(there.drivers, audits[0], ready_made.RECORD, [b""], 4)
+    with pytest.raises(DriverError, match=r"not OK: .*grpc-status 3"):
+        empty.turn(0.1)
 
 
-def test_a_method_that_is_not_there_is_no_work(there: Stage) -> None:
-    with there.service("audit_service") as (server, _):
-        unknown = Side(there.drivers, server, ready_made.APPEND, [b""], 1)
-        with pytest.raises(DriverError, match="grpc-status 12"):
-            unknown.turn(0.1)
+def test_a_method_that_is_not_there_is_no_work(there: Stage, audits: tuple[Server, Sql]) -> None:
+    unknown = Side(there.drivers, audits[0], ready_made.APPEND, [b""], 1)
+    with pytest.raises(DriverError, match="grpc-status 12"):
+        unknown.turn(0.1)
 
 
-def test_rows_that_are_missing_or_too_many_end_the_measurement(there: Stage) -> None:
-    with there.service("audit_service") as (server, sql):
-        side = Side(there.drivers, server, ready_made.RECORD, ready_made.records(), 4)
-        side.turn(0.1)
-        assert check_count(sql, "tool_invocation", side.acknowledged) == side.acknowledged
-        for wrong in (-1, 1):
-            with pytest.raises(DriverError, match="were acknowledged"):
-                check_count(sql, "tool_invocation", side.acknowledged + wrong)
+def test_rows_that_are_missing_or_too_many_end_the_measurement(
+    there: Stage, audits: tuple[Server, Sql]
+) -> None:
+    server, sql = audits
+    side = Side(there.drivers, server, ready_made.RECORD, ready_made.records(), 4)
+    side.turn(0.1)
+    assert check_count(sql, "tool_invocation", side.acknowledged) == side.acknowledged
+    for wrong in (-1, 1):
+        with pytest.raises(DriverError, match="were acknowledged"):
+            check_count(sql, "tool_invocation", side.acknowledged + wrong)
 
 
 def test_no_two_requests_are_equal() -> None:
