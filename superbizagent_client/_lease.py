@@ -1,7 +1,6 @@
 """Keeps a run's lease alive, and notices that somebody else ended the run."""
 
 import asyncio
-import contextvars
 from collections.abc import Callable
 
 import grpc
@@ -12,6 +11,7 @@ from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from superbizagent_client._backoff import Backoff
 from superbizagent_client._calls import attempt
 from superbizagent_client.errors import ServiceError
+from superbizagent_client.tracing import context_of_trace
 
 _FINAL = frozenset(
     {
@@ -52,7 +52,7 @@ class LeaseKeeper:
     def start(self) -> None:
         """Begin, right after a call that extended the lease."""
         # A context of its own: the task must not keep alive what belongs to the request that started the run.
-        self._task = asyncio.create_task(self._keep(), context=contextvars.Context())
+        self._task = asyncio.create_task(self._keep(), context=context_of_trace())
 
     def stop(self) -> None:
         """Renew no more."""

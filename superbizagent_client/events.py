@@ -12,7 +12,7 @@ from superbizagent.run.v1.run_event_pb2 import RunEventInput
 from superbizagent.run.v1.run_service_pb2 import AppendRunEventsRequest
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
 from superbizagent_client._calls import attempt
-from superbizagent_client._offer import Offer
+from superbizagent_client._offer import Offer, traceparent_of
 from superbizagent_client._outbox import Outbox, Verdict
 from superbizagent_client.delivery import (
     CLIENT_FAULT,
@@ -23,6 +23,7 @@ from superbizagent_client.delivery import (
     LostItem,
 )
 from superbizagent_client.errors import ServiceError
+from superbizagent_client.tracing import traced
 from superbizagent_contract import kinds
 
 OnEventRefused = Callable[[RunEventInput, str], RunEventInput | None]
@@ -110,7 +111,8 @@ class EventSender:
 
     async def _deliver(self, offers: Sequence[_Offer]) -> Verdict[_Offer]:
         request = AppendRunEventsRequest(run_id=self._run_id, events=[offer.message for offer in offers])
-        answer = await attempt(self._stub.AppendRunEvents, request, self._options.attempt)
+        with traced(traceparent_of(offers)):
+            answer = await attempt(self._stub.AppendRunEvents, request, self._options.attempt)
         if not isinstance(answer, ServiceError):
             self._delivered += len(offers)
             return Verdict()

@@ -17,7 +17,7 @@ from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from superbizagent.audit.v1.tool_invocation_pb2 import ToolInvocationInput
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 from superbizagent_client._calls import attempt
-from superbizagent_client._offer import Offer
+from superbizagent_client._offer import Offer, traceparent_of
 from superbizagent_client._outbox import Outbox, Verdict
 from superbizagent_client.delivery import (
     CLIENT_FAULT,
@@ -28,6 +28,7 @@ from superbizagent_client.delivery import (
     LostItem,
 )
 from superbizagent_client.errors import ServiceError
+from superbizagent_client.tracing import traced
 
 OnInvocationRefused = Callable[[ToolInvocationInput, str], ToolInvocationInput | None]
 """Told an item that was refused and why; answers what to record in its place, or None.
@@ -132,7 +133,9 @@ class AuditRecorder:
 
     async def _deliver(self, offers: Sequence[_Offer]) -> Verdict[_Offer]:
         request = BatchRecordToolInvocationsRequest(invocations=[offer.message for offer in offers])
-        answer = await attempt(self._service().BatchRecordToolInvocations, request, self._options.attempt)
+        with traced(traceparent_of(offers)):
+            method = self._service().BatchRecordToolInvocations
+            answer = await attempt(method, request, self._options.attempt)
         if isinstance(answer, ServiceError):
             return self._failed(offers, answer)
         if len(answer.results) != len(offers):

@@ -23,6 +23,7 @@ from superbizagent_client.errors import (
     channel_closed,
     service_error,
 )
+from superbizagent_client.tracing import current_traceparent, traced
 
 MAX_FAULTS: Final = 5
 """Faults of the service (a gap, a false end, INTERNAL) without progress in between before one is raised."""
@@ -77,6 +78,7 @@ class RunEventStream:
         purged: Literal["raise", "snapshot"] = "raise",
     ) -> None:
         self._call: _StreamCall | None = None
+        self._traceparent = current_traceparent()  # a response is often read where its request is over
         self._stub = RunServiceStub(channel)
         self._request = StreamRunEventsRequest(run_id=run_id, session_id=session_id)
         self._options = options or StreamOptions()
@@ -163,7 +165,8 @@ class RunEventStream:
         if self._call is None:
             self._request.after_seq = self._position.last_seq
             self._position.call_opened()
-            self._call = self._stub.StreamRunEvents(self._request)
+            with traced(self._traceparent or current_traceparent()):
+                self._call = self._stub.StreamRunEvents(self._request)
         return self._call
 
     async def _read(self) -> StreamRunEventsResponse | None:

@@ -6,7 +6,7 @@ https://www.w3.org/TR/trace-context/#traceparent-header
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 
 _FORM = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 
@@ -30,3 +30,10 @@ def traced(traceparent: str | None) -> Iterator[None]:
 def current_traceparent() -> str | None:
     """What calls carry now."""
     return _current.get()
+
+
+def context_of_trace() -> Context:
+    """A context for work in the background: of the request that starts it, it keeps the trace alone."""
+    context = Context()
+    context.run(_current.set, _current.get())
+    return context

@@ -1,6 +1,6 @@
 """What is counted: plain numbers that are added up where something happens and read when somebody asks.
 
-One event loop changes them, so they need no locks: counting a call costs about a microsecond. Every label has
+One event loop changes them, so they need no locks: counting a call costs some two microseconds. Every label has
 a closed set of values (methods, codes, reasons, names of our own code); what a caller sends is never one.
 """
 
