@@ -21,6 +21,7 @@ from sqlalchemy.types import BINARY
 
 from common.database.faults import WriteConflict, is_read_only, store_conflict, translate
 from common.database.meter import DatabaseMeter
+from common.database.mysql import prepare_mysql
 from common.database.sqlite import prepare_sqlite
 from common.database.types import UtcDateTime
 from common.metrics import Metrics
@@ -225,11 +226,12 @@ def _create_engine(url: str, pool_size: int) -> AsyncEngine:
         f"wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_SECONDS}) AS UNSIGNED), "
         "sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
     )
-    return create_async_engine(
+    engine = create_async_engine(
         parsed,
         **common,
-        pool_pre_ping=True,
         pool_recycle=_RECYCLE_SECONDS,
         isolation_level="READ COMMITTED",
         connect_args={"charset": "utf8mb4", "init_command": init, "connect_timeout": _ACQUIRE_SECONDS},
     )
+    prepare_mysql(engine)
+    return engine

@@ -81,6 +81,9 @@ async def migrate(
         for description, statement in plan.steps:
             progress(description)
             await connection.exec_driver_sql(statement)
+        if not database.is_sqlite:
+            # A change of the schema has ended the transaction; the version is replaced in one.
+            await connection.exec_driver_sql("BEGIN")
         await connection.execute(version_record.delete().where(version_record.c.service == schema.service))
         await connection.execute(
             version_record.insert().values(
