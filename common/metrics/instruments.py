@@ -1,7 +1,7 @@
 """What is counted: plain numbers that are added up where something happens and read when somebody asks.
 
-One event loop changes them, so they need no locks: counting a call costs some two microseconds. Every label has
-a closed set of values (methods, codes, reasons, names of our own code); what a caller sends is never one.
+One event loop changes them, so they need no locks: counting a call costs some two microseconds. Every label
+has a closed set of values (methods, codes, reasons, names of our own code); what a caller sends is never one.
 """
 
 from bisect import bisect_left
