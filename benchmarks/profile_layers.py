@@ -1,8 +1,8 @@
 """Where the time of a call goes, by layer: samples of the service's CPU time while it is under load.
 
-The service runs with a timer of its CPU time, a sample a millisecond, which belongs to the innermost frame that
-a layer owns. While its one Python thread waits, samples belong to other threads: those of the gRPC core, and on
-SQLite that of the driver. What the database process does is not in it.
+The service runs with a timer of its CPU time, a sample a millisecond, which belongs to the innermost frame
+that a layer owns. While its one Python thread waits, samples belong to other threads: those of the gRPC core,
+and on SQLite that of the driver. What the database process does is not in it.
 
   python -m benchmarks.profile_layers --engine mariadb --only record --seconds 5
 """
