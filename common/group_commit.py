@@ -19,6 +19,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _RETRY_AFTER_SECONDS = 0.5  # told to callers that found the queue full
+_PATIENCE_SECONDS = 1.0
 _ALONE_AT_ONCE = 4  # items of a failed batch that are tried alone at the same time
 
 
@@ -37,11 +38,13 @@ class GroupCommitter(Generic[Item, Result]):
         max_waiting: int,
         size: Callable[[Item], int] = lambda _: 1,
         meter: "BatchMeter | None" = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._commit_batch = commit_batch
         self._max_batch = max_batch
         self._max_waiting = max_waiting
         self._size = size
+        self._clock = clock
         self._meter = meter
         if meter is not None:
             meter.watch(self)
@@ -66,7 +69,7 @@ class GroupCommitter(Generic[Item, Result]):
             raise Refusal(ErrorReason.ERROR_REASON_DRAINING, retry_after=_RETRY_AFTER_SECONDS)
         if self.waiting >= self._max_waiting:
             raise Refusal(ErrorReason.ERROR_REASON_OVERLOADED, retry_after=_RETRY_AFTER_SECONDS)
-        entry = _Entry[Item, Result](item)
+        entry = _Entry[Item, Result](item, self._clock())
         self._queue.append(entry)
         self._waiting += self._size(item)
         if self._committing is None:
@@ -108,8 +111,20 @@ class GroupCommitter(Generic[Item, Result]):
             if len(batch) > 1 and not _is_unavailable(error):
                 self._try_alone(batch)
                 return
-            for entry in batch:
+            for entry in (*batch, *(self._given_up() if _is_unavailable(error) else ())):
                 entry.fail(error)
+
+    def _given_up(self) -> "list[_Entry[Item, Result]]":
+        """Take out of the queue who has waited for a store that answers nobody.
+
+        The next batch would wait as long once more; together that is longer than a call has. Who has just
+        come finds out anew.
+        """
+        before = self._clock() - _PATIENCE_SECONDS
+        given_up = [entry for entry in self._queue if entry.since < before]
+        self._queue = deque(entry for entry in self._queue if entry.since >= before)
+        self._waiting -= sum(self._size(entry.item) for entry in given_up)
+        return given_up
 
     def _try_alone(self, batch: "list[_Entry[Item, Result]]") -> None:
         # One bad item must fail alone; in tasks, so that one that waits for a lock holds up no other batch.
@@ -156,10 +171,11 @@ class BatchMeter:
 class _Entry(Generic[Item, Result]):
     """An item and the answer that its caller waits for."""
 
-    __slots__ = ("answer", "item")
+    __slots__ = ("answer", "item", "since")
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, since: float) -> None:
         self.item = item
+        self.since = since
         self.answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def succeed(self, result: Result) -> None:

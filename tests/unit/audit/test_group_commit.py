@@ -195,3 +195,24 @@ async def test_closing_waits_for_items_that_are_tried_alone() -> None:
     await closing
     assert all(call.done() for call in calls)
     assert await asyncio.gather(*calls, return_exceptions=True) == [calls[0].exception(), 4]
+
+
+async def test_who_has_waited_for_a_store_that_answers_nobody_waits_no_second_time() -> None:
+    store = Store(bad=1, error=store_unavailable())
+    store.open.clear()
+    now = [100.0]
+    commits = GroupCommitter(store.commit, max_batch=100, max_waiting=1000, clock=lambda: now[0])
+    first = asyncio.create_task(commits.submit(1))
+    await until(lambda: store.begun)
+    waited = asyncio.create_task(commits.submit(2))
+    await until(lambda: commits.waiting == 1)
+    now[0] += 5
+    fresh = asyncio.create_task(commits.submit(3))
+    await until(lambda: commits.waiting == 2)
+    store.open.set()
+    for task in (first, waited):
+        with pytest.raises(Refusal):
+            await task
+    assert await fresh == 6
+    assert store.begun == [[1], [3]]
+    assert commits.waiting == 0
