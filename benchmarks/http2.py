@@ -7,7 +7,7 @@ This one sends frames that were made beforehand and looks in each answer for one
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -204,15 +204,23 @@ class Connection:
 
 def call(address: str, path: str, request: bytes = b"") -> bytes:
     """One call; the reply's bytes. Raises BrokenConnectionError if it does not end OK."""
+    (reply,) = call_all(address, path, [request])
+    return reply
+
+
+def call_all(address: str, path: str, requests: Sequence[bytes]) -> list[bytes]:
+    """Many calls at once; their replies in the order of the requests."""
     connection = Connection(address, path)
     try:
-        connection.send(message(request))
-        while True:
-            for _, reply, ended in connection.receive():
+        streams = [connection.send(message(request)) for request in requests]
+        replies: dict[int, bytes] = {}
+        while len(replies) < len(streams):
+            for stream, reply, ended in connection.receive():
                 if ended and not reply.ok:
                     raise BrokenConnectionError(status_text(reply))
                 if ended:
-                    return bytes(reply.body[5:])
+                    replies[stream] = bytes(reply.body[5:])
+        return [replies[stream] for stream in streams]
     finally:
         connection.close()
 

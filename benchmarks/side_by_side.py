@@ -1,16 +1,16 @@
 """Beside what one could take instead: Arize Phoenix, tool spans by OTLP over gRPC, both on SQLite.
 
-Two figures for each: rows acknowledged in a second, and rows in the database in a second, counted by SQL until
-all that was acknowledged is there. They do not do the same:
+Two figures for each: rows acknowledged in a second, and rows in the database in a second, counted by SQL
+until all that was acknowledged is there. They do not do the same:
 
-- Phoenix answers when a span is in a queue in memory, and writes later with SQLite's synchronous=OFF: what was
-  acknowledged is lost with the process, and what was written may be lost with the machine. AuditService answers
-  after a commit with synchronous=FULL.
-- Phoenix stores any attributes, texts too, and works out traces, costs and its own columns. AuditService takes
-  fifteen fields of a closed grammar, refuses everything else, and writes two rows, so that a repeated call is
-  answered and not stored again.
-- Of a span that comes twice Phoenix keeps the first, whatever the second one says. A call that comes twice with
-  other content is a conflict for AuditService.
+- Phoenix answers when a span is in a queue in memory, and writes later with SQLite's synchronous=OFF: what
+  was acknowledged is lost with the process, and what was written may be lost with the machine. AuditService
+  answers after a commit with synchronous=FULL.
+- Phoenix stores any attributes, texts too, and works out traces, costs and its own columns. AuditService
+  takes fifteen fields of a closed grammar, refuses everything else, and writes two rows, so that a repeated
+  call is answered and not stored again.
+- Of a span that comes twice Phoenix keeps the first, whatever the second one says. A call that comes twice
+  with other content is a conflict for AuditService.
 
 Phoenix is installed from the package index into an environment of its own in the temporary folder.
 

@@ -85,6 +85,9 @@ class Shell:
     def _python(self, command: str, words: list[str]) -> None:
         if words[1] == "-m" and words[2] in _MODULES:
             self._serve(command, 1)
+        elif words[2].split(".")[0] == "benchmarks":
+            # They run for minutes, and have tests of their own: here only their options are judged.
+            self._execute([sys.executable, *words[1:], "--help"], ROOT, clean_environment())
         else:
             self._here(command, words)
 
