@@ -5,6 +5,7 @@ tasks and in finalisers) may all repeat values; what is kept is who spoke, and t
 """
 
 import asyncio
+import errno
 import logging
 import re
 import sys
@@ -22,6 +23,13 @@ _library = get_logger("library")
 # Most loggers have the name of a module; nothing keeps a library from naming one after a host or a query.
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
 
+_PEERS_FAULTS = frozenset({("grpc._cython.cygrpc", UnicodeDecodeError)})
+"""What anybody who reaches the address can cause at will, with metadata that is no UTF-8; the call goes on.
+As an error it would let strangers fill our log and ring our alarms."""
+
+_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_FILES_SECONDS = 60.0
+
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO, "info"))
 
 
@@ -33,6 +41,8 @@ class LibraryLogHandler(logging.Handler):
         report: dict[str, Any] = {}
         if record.exc_info and record.exc_info[1] is not None:
             report = describe_error(record.exc_info[1])
+            if (record.name, type(record.exc_info[1])) in _PEERS_FAULTS:
+                method = "debug"
         name = record.name if _MODULE.fullmatch(record.name) else "unnamed"
         getattr(_library, method)("library log", **{"logger": name, **report})
 
@@ -52,7 +62,7 @@ def capture_process_output() -> None:
 
 def capture_loop_errors(loop: asyncio.AbstractEventLoop) -> None:
     """Log what tasks of this loop raise unseen."""
-    loop.set_exception_handler(_on_loop_error)
+    loop.set_exception_handler(_LoopErrors())
 
 
 def _on_warning(
@@ -83,6 +93,18 @@ def _on_thread_exception(args: Any) -> None:
         _log.error("uncaught exception in a thread", **describe_error(error))
 
 
-def _on_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    _log.error("uncaught exception in a task", **({} if error is None else describe_error(error)))
+class _LoopErrors:
+    """The exception handler of a loop."""
+
+    def __init__(self) -> None:
+        self._quiet_until = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in _NO_FILES:
+            # asyncio tells it a hundred times a second for each listening socket, as long as it lasts.
+            if loop.time() >= self._quiet_until:
+                self._quiet_until = loop.time() + _NO_FILES_SECONDS
+                _log.error("no file descriptor is left", **describe_error(error))
+            return
+        _log.error("uncaught exception in a task", **({} if error is None else describe_error(error)))

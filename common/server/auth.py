@@ -1,8 +1,11 @@
 """Who calls, when AUTH_FILE is set: bearer tokens, of which the file holds only the SHA-256 sums."""
 
+import errno
 import hashlib
 import hmac
+import os
 import re
+import stat
 from collections.abc import Iterable
 from contextvars import ContextVar
 from pathlib import Path
@@ -15,6 +18,9 @@ OPERATOR = "operator"
 ROLES = frozenset({"gateway", "trace", OPERATOR})
 
 Metadata: TypeAlias = Iterable[tuple[str, str | bytes]]
+
+_MOST_BYTES = 1024 * 1024
+"""Of the file: some ten thousand lines."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _LINE = re.compile(r"(\S+)\s+([0-9a-f]{64})\s+([a-z]+(?:,[a-z]+)*)", re.ASCII)
@@ -75,7 +81,7 @@ class Tokens:
 def read_tokens(path: Path) -> tuple[Token, ...]:
     """Read AUTH_FILE; raise SettingsError that names the line, never its text."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = _read(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         lines = None
     if lines is None:
@@ -88,6 +94,21 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     if not tokens:
         raise SettingsError("AUTH_FILE", "must name at least one token")
     return tuple(tokens)
+
+
+def _read(path: Path) -> bytes:
+    """The whole file. It is read in the event loop: a pipe without a writer must not hold up all calls."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise SettingsError("AUTH_FILE", "must be a file of at most 1 MiB")
+    return text
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _parse(number: int, line: str) -> Token:

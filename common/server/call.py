@@ -29,6 +29,7 @@ class Method:
     service: str  # full protobuf name
     name: str
     streams: bool  # True if it answers a stream
+    reads_late: bool = False  # True if the layers get an iterator, and arrival.py reads its one message
 
 
 Layer: TypeAlias = Callable[[Method, Handler], Handler]

@@ -19,6 +19,10 @@ from common.server.call import Context, Door, Handler, Layer, MaybeHandler, Meth
 from common.server.wire import crowded_field
 from common.trace_context import current_trace_id, trace_id_of
 
+MAX_SMALL_REQUEST_BYTES = 64 * 1024
+"""A request of health, or of a method that answers a stream: a name, some ids. It is held as long as the
+stream is open, so one of 4 MiB, sent as a few kilobytes compressed, would be a hole in the memory."""
+
 
 class _Unusable(NamedTuple):
     """What stands for a request that was not decoded, and why."""
@@ -28,6 +32,7 @@ class _Unusable(NamedTuple):
 
 
 _UNDECODABLE = _Unusable("request", "must be an encoded message of the method's request type")
+_TOO_LARGE = _Unusable("request", "must be at most 64 KiB for this method")
 
 
 class LayeredMethods(grpc.aio.ServerInterceptor):
@@ -60,15 +65,18 @@ class LayeredMethods(grpc.aio.ServerInterceptor):
 
     def _compose(self, path: str, found: MethodHandler) -> "_Composed":
         service, _, name = path.lstrip("/").partition("/")
-        method = Method(service, name, streams=found.response_streaming)
-        stack = self._ours if service in self._services else self._standard
+        ours = service in self._services
+        small = found.response_streaming or not ours
+        late = small and not found.request_streaming
+        method = Method(service, name, streams=found.response_streaming, reads_late=late)
+        stack = self._ours if ours else self._standard
         let_in = _around(method, _as_coroutine(found), [*stack.outer, *stack.inner])
         return _Composed(
             method,
             stack.doors,
-            _make(let_in, found, request_streaming=found.request_streaming),
+            _make(let_in, found, request_streaming=found.request_streaming or late, small=small),
             # As one that streams requests: grpc reads the request of any other before it calls the handler.
-            _make(_around(method, _refuse, stack.outer), found, request_streaming=True),
+            _make(_around(method, _refuse, stack.outer), found, request_streaming=True, small=small),
         )
 
 
@@ -103,7 +111,7 @@ def _around(method: Method, handler: Handler, layers: Sequence[Layer]) -> Handle
     return handler
 
 
-def _make(handler: Handler, found: MethodHandler, *, request_streaming: bool) -> MethodHandler:
+def _make(handler: Handler, found: MethodHandler, *, request_streaming: bool, small: bool) -> MethodHandler:
     make = {
         (False, False): grpc.unary_unary_rpc_method_handler,
         (False, True): grpc.unary_stream_rpc_method_handler,
@@ -112,7 +120,7 @@ def _make(handler: Handler, found: MethodHandler, *, request_streaming: bool) ->
     }[request_streaming, found.response_streaming]
     return make(
         handler,
-        request_deserializer=_decoder(found.request_deserializer),
+        request_deserializer=_decoder(found.request_deserializer, small=small),
         response_serializer=_encoder(found.response_serializer),
     )
 
@@ -128,10 +136,12 @@ def decoding(_: Method, inner: Handler) -> Handler:
     return call
 
 
-def _decoder(decode: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+def _decoder(decode: Callable[[bytes], Any] | None, *, small: bool) -> Callable[[bytes], Any]:
     """A deserialiser that raises nothing: grpc would answer with the library's text."""
 
     def decode_or_mark(raw: bytes) -> Any:
+        if small and len(raw) > MAX_SMALL_REQUEST_BYTES:
+            return _TOO_LARGE
         try:
             if decode is None:
                 return raw

@@ -16,6 +16,7 @@ from common.server.access import Access
 from common.server.access_log import access_log
 from common.server.admission import Admission
 from common.server.answering import answering
+from common.server.arrival import arrival
 from common.server.auth import Tokens
 from common.server.call import Stack
 from common.server.deadline import deadline
@@ -120,6 +121,7 @@ class GrpcServer:
         doors             before any message is read: access first, so that strangers learn nothing of the
                           server's state, then admission and the number of open streams
         neutral           makes a refusal of whatever is none; above it nothing may fail
+        arrival           brings the request, where grpc itself would wait for it without a limit
         decoding          before any layer looks at the request
         access            what a role may do can depend on the request
         admission         counts only calls that are carried out
@@ -132,6 +134,7 @@ class GrpcServer:
         self._access = access = self._make_access()
         asked = [] if access is None else [access.door]
         judged = [] if access is None else [access.layer]
+        arriving = arrival(self._settings.unary_deadline_seconds)
         return LayeredMethods(
             services=[service.name for service in self._services],
             ours=Stack(
@@ -139,6 +142,7 @@ class GrpcServer:
                 doors=[*asked, self._admission.door, self._streams.door],
                 inner=[
                     neutral,
+                    arriving,
                     decoding,
                     *judged,
                     self._admission.layer,
@@ -149,7 +153,7 @@ class GrpcServer:
             standard=Stack(
                 outer=[answering],
                 doors=[*asked, self._standard_streams.door],
-                inner=[neutral, decoding, *judged, self._standard_streams.layer],
+                inner=[neutral, arriving, decoding, *judged, self._standard_streams.layer],
             ),
         )
 

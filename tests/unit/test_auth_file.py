@@ -1,6 +1,7 @@
 """AUTH_FILE: what is read, and errors that name the line and never repeat it."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,26 @@ def test_a_file_without_tokens_or_that_cannot_be_read_is_refused(tmp_path: Path)
         read_tokens(write(tmp_path, "# nobody\n"))
     with pytest.raises(SettingsError, match="can be read"):
         read_tokens(tmp_path / "absent")
+    with pytest.raises(SettingsError, match="can be read"):
+        read_tokens(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="can be read"):
         read_tokens(tmp_path / "binary")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """It is read again while calls are served: an open that waits would hold up all of them."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="can be read"):
+        read_tokens(tmp_path / "pipe")
+
+
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="at most 1 MiB"):
+        read_tokens(write(tmp_path, "\n" * (1024 * 1024 + 1)))
+
+
+def test_a_link_to_the_file_is_followed(tmp_path: Path) -> None:
+    """Orchestrators mount secrets as links."""
+    (tmp_path / "link").symlink_to(write(tmp_path, f"gw {DIGEST} gateway\n"))
+    assert len(read_tokens(tmp_path / "link")) == 1

@@ -1,6 +1,7 @@
 """What the log says of exceptions and of libraries: types, places and numbers, never texts."""
 
 import asyncio
+import errno
 import gc
 import json
 import logging
@@ -103,6 +104,34 @@ def test_a_logger_that_is_not_named_after_a_module_loses_its_name_too() -> None:
             record = logging.LogRecord(name, logging.ERROR, __file__, 1, "said", None, None)
             LibraryLogHandler().emit(record)
     assert [line["logger"] for line in log.lines] == ["unnamed", "unnamed", "grpc._cython.cygrpc"]
+
+
+def test_what_a_stranger_can_cause_at_will_is_no_error_of_the_log() -> None:
+    """grpc logs an exception for each header that is no UTF-8, with or without a token."""
+    with captured_log() as log:
+        for error in (UnicodeDecodeError("utf-8", b"\xff", 0, 1, SECRET), ValueError(SECRET)):
+            info = (type(error), error, None)
+            record = logging.LogRecord("grpc._cython.cygrpc", logging.ERROR, __file__, 1, "said", None, info)
+            LibraryLogHandler().emit(record)
+    assert [line["error_type"] for line in log.lines if line["level"] == "error"] == ["ValueError"]
+
+
+async def test_a_lack_of_file_descriptors_is_told_once_a_minute() -> None:
+    """asyncio reports every connection that it could not accept, a hundred times a second."""
+    loop = asyncio.get_running_loop()
+    capture_loop_errors(loop)
+    try:
+        with captured_log() as log:
+            for _ in range(100):
+                loop.call_exception_handler({"message": SECRET, "exception": OSError(errno.EMFILE, SECRET)})
+            loop.call_exception_handler({"message": SECRET, "exception": OSError(errno.EPERM, SECRET)})
+    finally:
+        loop.set_exception_handler(None)
+    told = [(line["event"], line["errno"]) for line in log.lines]
+    assert told == [
+        ("no file descriptor is left", errno.EMFILE),
+        ("uncaught exception in a task", errno.EPERM),
+    ]
 
 
 async def test_an_error_in_a_forgotten_task_is_logged_without_its_text() -> None:
