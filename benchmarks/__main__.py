@@ -16,6 +16,7 @@ from benchmarks.command import Measure, measure, parser, show
 from benchmarks.stage import Effort, beside, say
 
 NAMES = (
+    "headroom",
     "record",
     "append",
     "batch",
