@@ -54,6 +54,7 @@ def measure(given: argparse.Namespace, benches: Sequence[tuple[str, Measure]]) -
                     found = bench(there)
                     for row in found:
                         row.engine = row.engine or engine
+                        say("= " + ", ".join(row.cells()))  # a run that is broken off has said what it found
                     rows += found
         except MissingEngineError as missing:
             say(f"not measured on {engine}: {missing}")
