@@ -7,8 +7,9 @@ message is read here. Short calls of known callers are not: each would cost the 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, cast
 
 from common.errors import Refusal, invalid_field
 from common.server.call import Context, Handler, Layer, Method
@@ -25,9 +26,11 @@ def arrival(seconds: float) -> Layer:
         async def call(requests: AsyncIterator[Any], context: Context) -> Any:
             timer = asyncio.timeout(seconds)
             request = None
+            # grpc gives a generator. Left open, it would wait for the garbage collector and for a task.
+            messages = cast(AsyncGenerator[Any, None], aiter(requests))
             try:
-                async with timer:
-                    request = await anext(aiter(requests), None)
+                async with timer, contextlib.aclosing(messages):
+                    request = await anext(messages, None)
             except TimeoutError:
                 if not timer.expired():
                     raise
