@@ -68,11 +68,20 @@ HEAD = ["what", "engine", "product", "limit", "ratio", "spread", "bar", "met"]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table to paste, the notes behind it."""
-    lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
-    notes = [f"- {row.what}: {note}" for row in rows for note in row.notes]
-    return "\n".join([*lines, *(["", *notes] if notes else [])])
+    """A table for each engine, to paste, its notes behind it."""
+    parts = []
+    for engine in dict.fromkeys(row.engine for row in rows):
+        own = [row for row in rows if row.engine == engine]
+        lines = [f"### {engine}", "", "| " + " | ".join(_without_engine(HEAD)) + " |"]
+        lines.append("|" + "---|" * (len(HEAD) - 1))
+        lines += ["| " + " | ".join(_without_engine(row.cells())) + " |" for row in own]
+        notes = [f"- {row.what}: {note}" for row in own for note in row.notes]
+        parts.append("\n".join([*lines, *(["", *notes] if notes else [])]))
+    return "\n\n".join(parts)
+
+
+def _without_engine(cells: list[str]) -> list[str]:
+    return [cells[0], *cells[2:]]
 
 
 def plain(rows: Sequence[Row]) -> str:
