@@ -7,7 +7,7 @@ _SERVICE_EXIT_CODES = (
 )
 _ACCESS = ("TOKEN", "TLS_CA", "TLS_CLIENT_CERT", "TLS_CLIENT_KEY")
 _CLIENT_SETTINGS = ("RUN_LISTEN", "AUDIT_LISTEN", *_ACCESS)
-_SHARED = ("DATABASE_URL", "AUTH_FILE", "TLS_CERT", "TLS_KEY", "ALLOWED_TOOLS", "DRAIN_SECONDS", "LOG_FORMAT")
+_SHARED = ("DATABASE_URL", "AUTH_FILE", "TLS_CERT", "TLS_KEY", "ALLOWED_TOOLS", "DRAIN_SECONDS", "WORKERS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,10 @@ LESSONS: dict[str, Lesson] = {
     "audit-service": Lesson(
         brief="AuditService alone",
         what="Serves AuditService until SIGTERM or Ctrl-C. Start as many replicas as you need.",
-        examples=("SUPERBIZ_AUDIT_LISTEN=127.0.0.1:6002 superbizagent audit-service",),
+        examples=(
+            "SUPERBIZ_AUDIT_LISTEN=127.0.0.1:6002 superbizagent audit-service",
+            "superbizagent audit-service --workers 4      four processes on one port",
+        ),
         settings=("AUDIT_LISTEN", *_SHARED),
         exit_codes=_SERVICE_EXIT_CODES,
     ),

@@ -66,22 +66,22 @@ def _demo(parsed: argparse.Namespace) -> int:
     return run_demo(parsed.question)
 
 
-def _serve(_: argparse.Namespace) -> int:
+def _serve(parsed: argparse.Namespace) -> int:
     from cli.serve import serve_both
 
-    return serve_both()
+    return serve_both(parsed.workers)
 
 
-def _run_service(_: argparse.Namespace) -> int:
+def _run_service(parsed: argparse.Namespace) -> int:
     from cli.serve import serve_runs
 
-    return serve_runs()
+    return serve_runs(parsed.workers)
 
 
-def _audit_service(_: argparse.Namespace) -> int:
+def _audit_service(parsed: argparse.Namespace) -> int:
     from cli.serve import serve_audits
 
-    return serve_audits()
+    return serve_audits(parsed.workers)
 
 
 def _migrate(parsed: argparse.Namespace) -> int:

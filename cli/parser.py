@@ -84,7 +84,8 @@ def _build() -> Parser:
     demo.add_argument("--question", metavar="TEXT", help="ask something else")
 
     for name in ("serve", "run-service", "audit-service"):
-        _add(commands, name)
+        service = _add(commands, name)
+        service.add_argument("--workers", metavar="N", help="processes on each address; default: WORKERS")
 
     migrate = _add(commands, "migrate")
     ways = migrate.add_mutually_exclusive_group()

@@ -33,6 +33,7 @@ ALLOWED_KEYS = frozenset(
         *("error_type", "cause_types", "frames", "errno"),
         # processes and settings
         *("address", "port", "pid", "version", "signal", "setting", "settings", "state", "engine", "step"),
+        "worker",
     }
 )
 
@@ -47,17 +48,24 @@ class _Output:
     level: int
     as_json: bool
     stream: TextIO | None  # None: whatever sys.stderr is at that moment
+    worker: int | None = None  # the number of this process, if it is one of several
 
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50, "exception": 40, "warn": 30}
 _output = _Output(_LEVELS["warning"], as_json=False, stream=None)
 
 
-def configure_logging(level: str, form: str, stream: TextIO | None = None) -> None:
-    """Set level (LOG_LEVEL) and form (LOG_FORMAT) of every logger, those made before too."""
+def configure_logging(
+    level: str, form: str, stream: TextIO | None = None, *, worker: int | None = None
+) -> None:
+    """Set level (LOG_LEVEL) and form (LOG_FORMAT) of every logger, those made before too.
+
+    A `worker` puts its number into each line.
+    """
     _output.level = _LEVELS[level.lower()]
     _output.as_json = form == "json"
     _output.stream = stream
+    _output.worker = worker
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
@@ -68,7 +76,7 @@ def get_logger(name: str) -> FilteringBoundLogger:
             _drop_below_level,
             structlog.processors.add_log_level,
             _add_time,
-            _add_trace,
+            _add_place,
             _keep_allowed,
             _render,
         ],
@@ -103,11 +111,13 @@ def _drop_below_level(_: WrappedLogger, method: str, event_dict: EventDict) -> E
 _add_time = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
-def _add_trace(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
-    """Every line of a call names the trace that its caller named."""
+def _add_place(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
+    """Every line of a call names the trace that its caller named, and every line of a worker its number."""
     trace_id = current_trace_id.get()
     if trace_id is not None:
         event_dict["trace_id"] = trace_id
+    if _output.worker is not None:
+        event_dict["worker"] = _output.worker
     return event_dict
 
 

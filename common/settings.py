@@ -20,6 +20,7 @@ from common.service_urls import DATABASE_URL_RULE, REDIS_URL_RULE, database_url,
 from superbizagent_contract import DEFAULT_TOOLS, kinds, limits
 
 PREFIX = "SUPERBIZ_"
+MAX_WORKERS = 64
 
 # Read by the client commands, the tests and the demo; they are no settings of a service.
 _OTHERS = frozenset({"TOKEN", "TLS_CA", "TLS_CLIENT_CERT", "TLS_CLIENT_KEY"})
@@ -158,6 +159,12 @@ class Settings(BaseModel):
     )
     allow_insecure_listen: bool = _setting(
         False, "Listen beyond this machine without TLS or without knowing the caller.", _SWITCH_RULE
+    )
+    workers: Annotated[int, BeforeValidator(_integer), Field(ge=1, le=MAX_WORKERS)] = _setting(
+        1,
+        "Processes that share the work on each address, under one supervisor. Limits, pools and memory are "
+        "those of each.",
+        f"must be a whole number of 1 to {MAX_WORKERS}",
     )
     max_calls: Limit = _setting(
         2000,

@@ -28,10 +28,12 @@ class RunMeter:
         """Show how they stand."""
         gauge = self._metrics.gauge
         gauge("watched_runs", "Runs that somebody streams from this process.", read=lambda: hub.watched_runs)
-        gauge("stream_lag_events", "How far the slowest stream is behind.", read=streams.slowest_lag)
+        meaning = "How far the slowest stream is behind."
+        gauge("stream_lag_events", meaning, read=streams.slowest_lag, over_workers="max")
         if isinstance(doorbell, RedisDoorbell):
             gauge(
                 "doorbell_connected",
                 "1 while the doorbell is connected to Redis, else 0; absent without Redis.",
                 read=lambda: int(doorbell.connected),
+                over_workers="min",
             )

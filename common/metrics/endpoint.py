@@ -6,11 +6,11 @@ short time and a short request for each, one answer, and the connection is close
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from common.address import Address
 from common.log import get_logger
-from common.metrics.instruments import Metrics
 from common.settings import SettingsError
 
 _MOST_CONNECTIONS = 16
@@ -22,14 +22,11 @@ _log = get_logger("metrics")
 
 
 class MetricsEndpoint:
-    """Serves the counts of a process at METRICS_LISTEN."""
+    """Serves `page`, the counts as they stand when somebody asks, at METRICS_LISTEN."""
 
-    def __init__(self, address: Address, metrics: Metrics) -> None:
-        # Only here: a process that serves no metrics does not load the library.
-        from common.metrics.exposition import Exposition
-
+    def __init__(self, address: Address, page: Callable[[], Awaitable[bytes]]) -> None:
         self.address = address
-        self._page = Exposition(metrics).text
+        self._page = page
         self._open = 0
         self._server: asyncio.Server | None = None
 
@@ -58,13 +55,13 @@ class MetricsEndpoint:
             with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
                 if self._open <= _MOST_CONNECTIONS:
                     async with asyncio.timeout(_SECONDS):
-                        writer.write(self._reply(await _request_line(reader)))
+                        writer.write(await self._reply(await _request_line(reader)))
                         await writer.drain()
         finally:
             self._open -= 1
             writer.close()
 
-    def _reply(self, request_line: bytes) -> bytes:
+    async def _reply(self, request_line: bytes) -> bytes:
         method, _, rest = request_line.partition(b" ")
         path, _, version = rest.partition(b" ")
         if not version.startswith(b"HTTP/1."):
@@ -73,7 +70,7 @@ class MetricsEndpoint:
             return _response(HTTPStatus.METHOD_NOT_ALLOWED)
         if path.partition(b"?")[0] != b"/metrics":
             return _response(HTTPStatus.NOT_FOUND)
-        return _response(HTTPStatus.OK, self._page(), head_only=method == b"HEAD")
+        return _response(HTTPStatus.OK, await self._page(), head_only=method == b"HEAD")
 
 
 async def _request_line(reader: asyncio.StreamReader) -> bytes:

@@ -15,12 +15,18 @@ PREFIX = "superbizagent_"
 
 
 class Exposition:
-    """Renders `metrics`, and what the system says of the process (memory, CPU, open files)."""
+    """Renders `metrics`, and what the system says of the process (memory, CPU, open files).
 
-    def __init__(self, metrics: Metrics) -> None:
+    `process` holds the latter if it is not about this process alone.
+    """
+
+    def __init__(self, metrics: Metrics, process: Metrics | None = None) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Families(metrics))
-        ProcessCollector(registry=self._registry)
+        self._registry.register(_Families(metrics, PREFIX))
+        if process is None:
+            ProcessCollector(registry=self._registry)
+        else:
+            self._registry.register(_Families(process, ""))
 
     def text(self) -> bytes:
         """The whole page, as it stands now."""
@@ -28,21 +34,21 @@ class Exposition:
 
 
 class _Families(Collector):
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, prefix: str) -> None:
         self._metrics = metrics
+        self._prefix = prefix
 
     def collect(self) -> Iterator[Family]:
         families: dict[str, Family] = {}
         for metric in self._metrics:
             family = families.get(metric.name)
             if family is None:
-                family = families[metric.name] = _empty(metric)
+                family = families[metric.name] = _empty(metric, self._prefix + metric.name)
             _fill(family, metric)
         yield from families.values()
 
 
-def _empty(metric: Metric) -> Family:
-    name = PREFIX + metric.name
+def _empty(metric: Metric, name: str) -> Family:
     if metric.instrument.kind == "counter":
         return CounterMetricFamily(name, metric.meaning, labels=metric.labels)
     if metric.instrument.kind == "gauge":

@@ -11,6 +11,8 @@ from typing import Literal
 
 Labels = tuple[str, ...]
 Kind = Literal["counter", "gauge", "histogram"]
+Combine = Literal["sum", "max", "min"]
+"""How the values of several workers become one. What counts or spreads is always summed."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds for durations: from a lone read to the longest that a unary call may take."""
@@ -92,6 +94,7 @@ class Metric:
     meaning: str
     labels: Labels
     instrument: Counter | Gauge | Histogram
+    over_workers: Combine = "sum"
 
 
 class Metrics:
@@ -113,10 +116,15 @@ class Metrics:
         return made
 
     def gauge(
-        self, name: str, meaning: str, *labels: str, read: Callable[[], Mapping[Labels, float] | float]
+        self,
+        name: str,
+        meaning: str,
+        *labels: str,
+        read: Callable[[], Mapping[Labels, float] | float],
+        over_workers: Combine = "sum",
     ) -> None:
         """A gauge that is read from `read` whenever somebody asks."""
-        self._metrics.append(Metric(name, meaning, labels, Gauge(read)))
+        self._metrics.append(Metric(name, meaning, labels, Gauge(read), over_workers))
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._metrics)

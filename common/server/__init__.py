@@ -7,6 +7,7 @@ quiet_grpc_core()
 
 from common.server.access import RoleTable, any_request
 from common.server.call import Context
+from common.server.command import serve, serve_module
 from common.server.process import run_process, run_until_signal
 from common.server.server import GrpcServer
 from common.server.service import ServedService
@@ -19,4 +20,6 @@ __all__ = [
     "any_request",
     "run_process",
     "run_until_signal",
+    "serve",
+    "serve_module",
 ]

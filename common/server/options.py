@@ -39,3 +39,6 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", MIN_CLIENT_PING_SECONDS * 1000),
 )
+
+SHARED_PORT: Final[tuple[tuple[str, int], ...]] = (("grpc.so_reuseport", 1),)
+"""In the place of the above for workers: they share a port that their supervisor holds against all others."""

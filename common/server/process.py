@@ -1,33 +1,47 @@
-"""A process that serves until it is told to stop."""
+"""A process that serves until it is told to stop, alone or as a supervisor of workers that do."""
 
 import asyncio
 import os
 import resource
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.metadata import version
+from typing import TypeAlias
 
 from common.log import configure_logging, get_logger
 from common.log_capture import capture_loop_errors, capture_process_output
-from common.metrics import MetricsEndpoint
+from common.metrics import Metrics, MetricsEndpoint
 from common.server.server import GrpcServer
 from common.settings import Settings
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+Build: TypeAlias = Callable[[Settings], Awaitable[Sequence[GrpcServer]]]
+"""A composition root. It runs inside the event loop that will serve; with workers it runs in each of them, so
+it is a function of a module."""
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _log = get_logger("process")
 
 
-def run_process(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:
+def run_process(settings: Settings, build: Build, listens: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code.
 
-    `build` is the composition root; it runs inside the event loop. Raises StartError, which the command shows
-    as one line.
+    `listens` names the settings of the addresses that `build` serves. Raises StartError, which the command
+    shows as one line.
     """
-    configure_logging(settings.log_level, settings.log_format)
+    set_up(settings)
+    if settings.workers > 1:
+        from common.server.workers import supervise
+
+        return supervise(settings, build, listens)
+    return asyncio.run(_run(settings, build))
+
+
+def set_up(settings: Settings, worker: int | None = None) -> None:
+    """What a process needs before anything else. `worker` is its number, if it is one of several."""
+    configure_logging(settings.log_level, settings.log_format, worker=worker)
     capture_process_output()
     _leave_no_core()
-    return asyncio.run(_run(settings, build))
 
 
 def _leave_no_core() -> None:
@@ -36,33 +50,48 @@ def _leave_no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-async def _run(settings: Settings, build: Callable[[Settings], Awaitable[Sequence[GrpcServer]]]) -> int:
+async def _run(settings: Settings, build: Build) -> int:
     capture_loop_errors(asyncio.get_running_loop())
     return await run_until_signal(settings, await build(settings))
 
 
 async def run_until_signal(settings: Settings, servers: Sequence[GrpcServer]) -> int:
-    """Start the servers, wait for a signal, drain them; 0 after the drain.
-
-    1 if a server ended by itself: a process that lives and serves nothing would not be started again.
-    """
-    told = _told_by_signal(servers)
+    """Start the servers, wait for a signal, drain them; the exit code of `serve_until`."""
+    told = told_by_signal(servers)
     endpoint = _metrics_endpoint(settings, servers)
-    try:
-        for server in servers:
-            server.bind()
+
+    async def announce() -> None:
         if endpoint is not None:
             await endpoint.start()
         # Only now: what forbids to serve is one line, the command's.
         _log.info("starting", pid=os.getpid(), settings=settings.shown())
+
+    try:
+        return await serve_until(told, servers, announce)
+    finally:
+        if endpoint is not None:  # last, so that the drain can be watched
+            await endpoint.stop()
+
+
+async def serve_until(
+    told: asyncio.Event, servers: Sequence[GrpcServer], before_serving: Callable[[], Awaitable[None]]
+) -> int:
+    """Bind the servers, serve until `told` is set, drain them; 0 after the drain.
+
+    1 if a server ended by itself: a process that lives and serves nothing would not be started again.
+    `before_serving` is done once the addresses are there; if `told` is set by then, nothing is served.
+    """
+    try:
         for server in servers:
-            await server.start()
-        await _until_told_or_ended(told, servers)
+            server.bind()
+        await before_serving()
+        if not told.is_set():
+            for server in servers:
+                await server.start()
+            await _until_told_or_ended(told, servers)
     finally:
         # Also when a server could not start: the others are stopped and their stores closed.
         await asyncio.gather(*(server.drain() for server in servers))
-        if endpoint is not None:  # last, so that the drain can be watched
-            await endpoint.stop()
     if told.is_set():
         return 0
     _log.critical("a server ended by itself")
@@ -73,11 +102,25 @@ def _metrics_endpoint(settings: Settings, servers: Sequence[GrpcServer]) -> Metr
     """None without METRICS_LISTEN. The servers of one process count into the same metrics."""
     if settings.metrics_listen is None or not servers:
         return None
+    # Only here: a process that serves no metrics does not load the library.
+    from common.metrics.exposition import Exposition
+
     metrics = servers[0].metrics
+    process_gauges(metrics)
+    exposition = Exposition(metrics)
+
+    async def page() -> bytes:
+        return exposition.text()
+
+    return MetricsEndpoint(settings.metrics_listen, page)
+
+
+def process_gauges(metrics: Metrics) -> None:
+    """Put what a process knows of itself into its metrics."""
     label = (version("superbizagent"),)
     metrics.gauge("tasks", "Tasks of the event loop.", read=lambda: len(asyncio.all_tasks()))
-    metrics.gauge("build_info", "The version that runs.", "version", read=lambda: {label: 1})
-    return MetricsEndpoint(settings.metrics_listen, metrics)
+    meaning = "The version that runs."
+    metrics.gauge("build_info", meaning, "version", read=lambda: {label: 1}, over_workers="max")
 
 
 async def _until_told_or_ended(told: asyncio.Event, servers: Sequence[GrpcServer]) -> None:
@@ -88,8 +131,10 @@ async def _until_told_or_ended(told: asyncio.Event, servers: Sequence[GrpcServer
     waiting.cancel()
 
 
-def _told_by_signal(servers: Sequence[GrpcServer]) -> asyncio.Event:
-    """Set by SIGTERM and SIGINT.
+def told_by_signal(
+    servers: Sequence[GrpcServer], numbers: Iterable[signal.Signals] = SIGNALS
+) -> asyncio.Event:
+    """Set by SIGTERM and SIGINT, or by the `numbers` that are given.
 
     A second signal does not wait for the drain: it ends the process at once, as that signal does by default.
     SIGHUP reads AUTH_FILE again where one is set, and does what it does by default where none is.
@@ -98,7 +143,7 @@ def _told_by_signal(servers: Sequence[GrpcServer]) -> asyncio.Event:
     told = asyncio.Event()
 
     def on_signal(number: signal.Signals) -> None:
-        for one in _SIGNALS:
+        for one in numbers:
             loop.remove_signal_handler(one)
             signal.signal(one, signal.SIG_DFL)
         # Logged once a second signal works as it should.
@@ -109,7 +154,7 @@ def _told_by_signal(servers: Sequence[GrpcServer]) -> asyncio.Event:
         for server in servers:
             server.reload_tokens()
 
-    for number in _SIGNALS:
+    for number in numbers:
         loop.add_signal_handler(number, on_signal, number)
     if any(server.asks_for_tokens for server in servers):
         loop.add_signal_handler(signal.SIGHUP, on_hangup)

@@ -27,7 +27,7 @@ from common.server.listening import bind
 from common.server.metering import CallMeter
 from common.server.neutral import neutral
 from common.server.open_streams import OpenStreams
-from common.server.options import SERVER_OPTIONS
+from common.server.options import SERVER_OPTIONS, SHARED_PORT
 from common.server.service import ServedService
 from common.server.unknown_methods import new_grpc_server
 from common.settings import Settings
@@ -82,7 +82,8 @@ class GrpcServer:
 
     def _bind(self) -> grpc.aio.Server:
         require_metadata_only({service.name for service in self._services})
-        server = new_grpc_server(interceptors=[self._layered()], options=SERVER_OPTIONS)
+        options = dict(SERVER_OPTIONS) | dict(SHARED_PORT if self._settings.workers > 1 else ())
+        server = new_grpc_server(interceptors=[self._layered()], options=tuple(options.items()))
         self.address = self._listen.with_port(
             bind(server, self._settings, self._listen_setting, self._listen)
         )
@@ -166,7 +167,9 @@ class GrpcServer:
         meaning = "Streams of the service that are open now."
         gauge("open_streams", meaning, "service", read=lambda: {label: len(self._streams)})
         meaning = "1 while health says SERVING, else 0."
-        gauge("serving", meaning, "service", read=lambda: {label: int(self._health.serving)})
+        gauge(
+            "serving", meaning, "service", read=lambda: {label: int(self._health.serving)}, over_workers="min"
+        )
         return CallMeter(self.metrics)
 
     def _make_access(self) -> Access | None:

@@ -69,3 +69,25 @@ def test_what_forbids_to_serve_is_one_line_and_exit_code_2(name: str, value: str
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(f"superbizagent serve: SUPERBIZ_{name} must be ")
     assert value not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "run-service", "audit-service"])
+def test_each_of_them_takes_workers_and_ends_with_0_after_their_drain(command: str, tmp_path: Path) -> None:
+    settings = {"RUN_LISTEN": "127.0.0.1:0", "AUDIT_LISTEN": "127.0.0.1:0", "LOG_FORMAT": "json"}
+    served = 2 if command == "serve" else 1
+    # The option counts more than the environment.
+    with started(command, "--workers", "2", cwd=tmp_path, WORKERS="3", **settings) as process:
+        await_text(tmp_path / "err", '"service is ready"', times=2 * served)
+        process.terminate()
+        assert process.wait(30) == 0
+    lines = [json.loads(line) for line in (tmp_path / "err").read_text("utf-8").splitlines()]
+    ended = [(line["worker"], line["port"]) for line in lines if line["event"] == "stopped"]
+    assert sorted({number for number, _ in ended}) == [1, 2]
+    assert len(ended) == 2 * served
+    assert len({port for _, port in ended}) == served
+
+
+def test_workers_that_are_no_number_are_refused_without_the_value(tmp_path: Path) -> None:
+    done = run("serve", "--workers", "hunter2", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "superbizagent serve: SUPERBIZ_WORKERS must be a whole number of 1 to 64\n"

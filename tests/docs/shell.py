@@ -78,13 +78,13 @@ class Shell:
 
     def _superbizagent(self, command: str, words: list[str]) -> None:
         if words[1] in _SERVING:
-            self._serve(command, _SERVING[words[1]])
+            self._serve(command, _SERVING[words[1]] * _workers(words))
         else:
             self._here(command, words)
 
     def _python(self, command: str, words: list[str]) -> None:
         if words[1] == "-m" and words[2] in _MODULES:
-            self._serve(command, 1)
+            self._serve(command, _workers(words))
         elif words[2].split(".")[0] == "benchmarks":
             # They run for minutes, and have tests of their own: here only their options are judged.
             self._execute([sys.executable, *words[1:], "--help"], ROOT, clean_environment())
@@ -132,6 +132,11 @@ class Shell:
         "python": _python,
         "grpcurl": _grpcurl,
     }
+
+
+def _workers(words: list[str]) -> int:
+    """How many processes get ready."""
+    return int(words[words.index("--workers") + 1]) if "--workers" in words else 1
 
 
 def _exec(command: str) -> str:

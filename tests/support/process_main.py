@@ -37,7 +37,7 @@ async def build(settings: Settings) -> Sequence[GrpcServer]:
 def main() -> int:
     """What a command does."""
     try:
-        return run_process(Settings.from_env(os.environ), build)
+        return run_process(Settings.from_env(os.environ), build, ("RUN_LISTEN",))
     except StartError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
