@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(180)
 """They start dozens of processes, which take long where others start theirs."""
 
 _MOMENT = Effort(seconds=0.2, rounds=1, drivers=2, scale=0.01)
-_COUNTED = {"record", "append", "batch", "fan_out", "at_scale"}
+_COUNTED = {"record", "append", "batch", "fan_out", "at_scale", "workers"}
 
 
 @pytest.fixture(scope="module")
