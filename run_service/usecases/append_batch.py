@@ -11,11 +11,9 @@ from common.errors import Refusal
 from common.group_commit import BatchMeter, GroupCommitter
 from run_service.doorbell import Doorbell
 from run_service.inputs import AppendRunEvents
-from run_service.lifecycle import is_final
 from run_service.records import LockedRun, ManagedRun
 from run_service.store import BatchTransaction, RunStore
 from run_service.usecases.append_events import Appended, append_run_events, judged
-from run_service.usecases.leases import extended
 from run_service.usecases.refusals import managed
 from superbizagent.run.v1.run_event_pb2 import RunEventType
 
@@ -113,11 +111,9 @@ class _Batch:
     def _append(self, request: AppendRunEvents) -> Appended:
         run = self.moved.get(request.run_id) or managed(request.run_id, self._runs[request.run_id])
         stored = self._stored.setdefault(run.pk, {})
-        seqs, new = judged(request, run, stored)
+        appended, new, moved = judged(request, run, stored)
         self.rows += [{"run_pk": run.pk, **event} for event in new]
         stored |= {event["event_id"]: (event["seq"], event["fingerprint"]) for event in new}
-        last_seq = run.head_seq + len(new)
-        if not is_final(run.status):
-            _, until = extended(run, None)
-            self.moved[request.run_id] = run._replace(head_seq=last_seq, lease_expire_at=until)
-        return Appended(seqs, last_seq)
+        if moved is not None:
+            self.moved[request.run_id] = moved
+        return appended

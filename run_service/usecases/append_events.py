@@ -39,29 +39,36 @@ async def append_run_events(store: RunStore, doorbell: Doorbell, request: Append
 async def _append(transaction: RunTransaction, request: AppendRunEvents) -> Appended:
     run = managed(request.run_id, await transaction.lock(request.run_id))
     stored = await transaction.stored_events(run.pk, [event.event_id for event in request.events])
-    seqs, new = judged(request, run, stored)
+    appended, new, moved = judged(request, run, stored)
     if new:
         await transaction.insert_events(run.pk, new)
-    last_seq = run.head_seq + len(new)
-    if not is_final(run.status):
-        _, until = extended(run, None)
-        await transaction.change_control(run.pk, head_seq=last_seq, lease_expire_at=until)
+    if moved is not None:
+        await transaction.change_control(
+            run.pk, head_seq=moved.head_seq, lease_expire_at=moved.lease_expire_at
+        )
     resolved = RunEventType.RUN_EVENT_TYPE_INTENT_RESOLVED
     intents = [event["intent"] for event in new if event["type"] == resolved]
     if intents:
         await transaction.change_run(run.pk, intent=intent_name(intents[-1]), updated_at=run.now)
-    return Appended(seqs, last_seq)
+    return appended
 
 
 def judged(
     request: AppendRunEvents, run: ManagedRun, stored: Mapping[str, tuple[int, str]]
-) -> tuple[list[int], list[dict[str, Any]]]:
-    """The seq of each event, and the rows of those that are not stored yet; raises the refusal of a call."""
+) -> tuple[Appended, list[dict[str, Any]], ManagedRun | None]:
+    """What to answer, the rows of the events that are not stored yet, and the run as it is after them.
+
+    None instead of the run if nothing of it moves, because it is final. Raises the refusal of a call.
+    """
     seqs, new = _place(request, run, stored)
     if new:
         # Only new events need RUNNING: one whose acknowledgement was lost is answered in any state.
         require_allowed(request.run_id, decide(run.status, Command.APPEND))
-    return seqs, new
+    appended = Appended(seqs, run.head_seq + len(new))
+    if is_final(run.status):
+        return appended, new, None
+    _, until = extended(run, None)
+    return appended, new, run._replace(head_seq=appended.last_seq, lease_expire_at=until)
 
 
 def _place(
