@@ -72,9 +72,10 @@ class MultiRowInsert:
 
 
 class MultiKeySelect:
-    """`query` for the rows that any of many keys selects; `condition` binds one key, in the order of `names`.
+    """`query` for the rows that any of many keys selects.
 
-    `tail` follows the conditions, such as what locks the rows.
+    `condition` binds the parts of one key, `names`, each as often as it likes. `tail` follows the conditions,
+    such as what locks the rows.
 
     (a AND b) OR (c AND d) and not (a, b) IN (...): for the latter SQLite scans the table.
     """
@@ -89,8 +90,8 @@ class MultiKeySelect:
     ) -> None:
         compiled = query.where(condition).compile(dialect=dialect)
         head, where, row = compiled.string.partition("WHERE ")
-        if _parameters(compiled) != tuple(names):
-            raise AssertionError("the condition binds the parts of the key in their order")
+        # Where in a key each parameter stands. ValueError if the condition binds anything else.
+        self._places = [names.index(name) for name in _parameters(compiled)]
         self._parts = _Parts(head + where, f"({row})", tail)
 
     async def fetch(self, connection: AsyncConnection, keys: Sequence[Sequence[Any]]) -> list[Any]:
@@ -98,7 +99,8 @@ class MultiKeySelect:
         found: list[Any] = []
         for chunk in _chunks(keys):
             text = self._parts.repeated(len(chunk), " OR ")
-            found.extend(await connection.exec_driver_sql(text, _flat(chunk)))
+            values = tuple(key[place] for key in chunk for place in self._places)
+            found.extend(await connection.exec_driver_sql(text, values))
         return found
 
 

@@ -55,7 +55,7 @@ class RunStore(RunReads):
         """Run `work`, which is for many runs, in one transaction; again from its start after a deadlock."""
 
         async def carry_out(connection: AsyncConnection) -> T:
-            return await work(BatchTransaction(connection, self._batch_statements, self._database.is_sqlite))
+            return await work(BatchTransaction(connection, self._batch_statements))
 
         return await self._database.write(carry_out)
 

@@ -4,7 +4,6 @@ It takes only runs that nobody else holds, so it never waits for one: a run that
 no neighbour, and two batches cannot meet in a deadlock over runs.
 """
 
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -71,25 +70,23 @@ class BatchStatements:
             quoted = database.dialect.identifier_preparer.quote_identifier(index)
             query = query.with_hint(diagnosis_run, f"FORCE INDEX ({quoted})", "mysql")
         is_run = database.exactly(r.run_id, bindparam("run_id", type_=String()))
-        if database.is_sqlite:  # the transaction is the only writer
-            return MultiKeySelect(query, is_run, ("run_id",), database.dialect)
-        # The control rows are read apart: of an outer join, SKIP LOCKED may skip one side alone.
-        names = ("run_id", "run_id")
-        return MultiKeySelect(query, is_run, names, database.dialect, tail=" FOR UPDATE SKIP LOCKED")
+        # The control rows are read apart: of an outer join, SKIP LOCKED may skip one side alone. On SQLite
+        # the transaction is the only writer.
+        tail = "" if database.is_sqlite else " FOR UPDATE SKIP LOCKED"
+        return MultiKeySelect(query, is_run, ("run_id",), database.dialect, tail)
 
 
 class BatchTransaction:
     """The steps of one batch. Nothing of it is visible to others before it commits."""
 
-    def __init__(self, connection: AsyncConnection, statements: BatchStatements, is_sqlite: bool) -> None:
+    def __init__(self, connection: AsyncConnection, statements: BatchStatements) -> None:
         self._connection = connection
         self._statements = statements
-        self._copies = 1 if is_sqlite else 2  # how often a condition names the id
 
     async def lock_free(self, run_ids: Iterable[str]) -> dict[str, LockedRun]:
         """Lock those of the runs that nobody else has locked; they and their control rows, by run_id."""
         lock = await self._statements.load(self._connection)
-        locked = await lock.fetch(self._connection, [(run_id,) * self._copies for run_id in sorted(run_ids)])
+        locked = await lock.fetch(self._connection, [(run_id,) for run_id in sorted(run_ids)])
         from_driver = self._statements.from_driver
         controls = {
             pk: (head, lease, from_driver(until))
@@ -121,13 +118,10 @@ class BatchTransaction:
         await self._statements.move.execute(
             self._connection,
             [
-                (run.pk, run.head_seq, run.lease_us, self._to_driver(run.lease_expire_at), "")
+                (run.pk, run.head_seq, run.lease_us, self._statements.to_driver(run.lease_expire_at), "")
                 for run in sorted(runs)
             ],
         )
-
-    def _to_driver(self, moment: dt.datetime | None) -> Any:
-        return self._statements.to_driver(moment)
 
 
 def _move_heads(database: Database) -> Insert:
