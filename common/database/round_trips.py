@@ -7,7 +7,7 @@ rollback is sent only where there is something to roll back.
 import time
 from typing import Any
 
-from sqlalchemy import event, exc
+from sqlalchemy import Connection, event, exc
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 TRUSTED_SECONDS = 1.0
@@ -45,6 +45,16 @@ def _hung_up(driver_connection: Any) -> bool:
     """True if the server has closed the line: asyncio knows without asking."""
     reader = getattr(driver_connection, "_reader", None)
     return reader is None or reader.at_eof()
+
+
+def begin_for_writers(engine: AsyncEngine, statement: str) -> None:
+    """Let writers begin with `statement`, and readers not at all: one statement is the whole read."""
+
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("sba_writing"):
+            connection.exec_driver_sql(statement)
+
+    event.listen(engine.sync_engine, "begin", begin)
 
 
 def roll_back_if_begun(engine: AsyncEngine) -> None:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiosqlite
-from sqlalchemy import Connection, event
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from common.database.round_trips import roll_back_if_begun
+from common.database.round_trips import begin_for_writers, roll_back_if_begun
 
 _BUSY_MILLISECONDS = 5000  # to wait for a writer of another process
 
@@ -37,7 +37,7 @@ def prepare_sqlite(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "do_connect", _create_private)
     event.listen(engine.sync_engine, "do_connect", _connect_in_one_trip)
     event.listen(engine.sync_engine, "connect", _on_connect)
-    event.listen(engine.sync_engine, "begin", _on_begin)
+    begin_for_writers(engine, "BEGIN IMMEDIATE")
     roll_back_if_begun(engine)
 
 
@@ -119,11 +119,6 @@ def _on_connect(connection: Any, _record: Any) -> None:
     for pragma in _PRAGMAS:
         cursor.execute(pragma)
     cursor.close()
-
-
-def _on_begin(connection: Connection) -> None:
-    if connection.get_execution_options().get("sba_writing"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _now() -> str:
