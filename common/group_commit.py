@@ -7,7 +7,7 @@ alone is committed at once.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from common.background import start_task
@@ -45,9 +45,8 @@ class GroupCommitter(Generic[Item, Result]):
         self._max_waiting = max_waiting
         self._size = size
         self._clock = clock
-        self._meter = meter
-        if meter is not None:
-            meter.watch(self)
+        self._meter = BatchMeter(Metrics(), "") if meter is None else meter
+        self._meter.watch(self)
         self._queue: deque[_Entry[Item, Result]] = deque()
         self._committing: asyncio.Task[None] | None = None
         self._alone: set[asyncio.Task[None]] = set()
@@ -95,16 +94,17 @@ class GroupCommitter(Generic[Item, Result]):
         while self._queue and self._size(self._queue[0].item) <= left:
             batch.append(self._queue.popleft())
             left -= self._size(batch[-1].item)
-        self._waiting -= sum(self._size(entry.item) for entry in batch)
+        self._waiting -= self._size_of(batch)
         return batch
+
+    def _size_of(self, entries: "Iterable[_Entry[Item, Result]]") -> int:
+        return sum(self._size(entry.item) for entry in entries)
 
     async def _settle(self, batch: "list[_Entry[Item, Result]]") -> None:
         begin = time.perf_counter()
         try:
             results = await self._commit_batch([entry.item for entry in batch])
-            if self._meter is not None:
-                size = sum(self._size(entry.item) for entry in batch)
-                self._meter.committed(size, time.perf_counter() - begin)
+            self._meter.committed(self._size_of(batch), time.perf_counter() - begin)
             for entry, result in zip(batch, results, strict=True):
                 entry.succeed(result)
         except Exception as error:  # noqa: BLE001  # it belongs to the callers, and each of them gets it
@@ -123,7 +123,7 @@ class GroupCommitter(Generic[Item, Result]):
         before = self._clock() - _PATIENCE_SECONDS
         given_up = [entry for entry in self._queue if entry.since < before]
         self._queue = deque(entry for entry in self._queue if entry.since >= before)
-        self._waiting -= sum(self._size(entry.item) for entry in given_up)
+        self._waiting -= self._size_of(given_up)
         return given_up
 
     def _try_alone(self, batch: "list[_Entry[Item, Result]]") -> None:

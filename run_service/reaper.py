@@ -18,7 +18,7 @@ _BATCH = 100
 _log = get_logger(__name__)
 
 
-async def reap_expired_runs(store: RunStore, doorbell: Doorbell, expiries: Counter | None = None) -> int:
+async def reap_expired_runs(store: RunStore, doorbell: Doorbell) -> int:
     """End the runs whose lease has run out, up to a batch of them; answer how many this call ended."""
     ended = 0
     for run_id in await store.expired_runs(_BATCH):
@@ -29,8 +29,6 @@ async def reap_expired_runs(store: RunStore, doorbell: Doorbell, expiries: Count
             continue
         if expired:
             ended += 1
-            if expiries is not None:
-                expiries.add()
             _log.info("run lease expired", run_id=run_id)
     return ended
 
@@ -44,7 +42,7 @@ class Reaper:
         self._store = store
         self._doorbell = doorbell
         self._seconds = seconds
-        self._expiries = expiries
+        self._expiries = Counter() if expiries is None else expiries
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -62,8 +60,9 @@ class Reaper:
         while True:
             ended = 0
             try:
-                ended = await reap_expired_runs(self._store, self._doorbell, self._expiries)
+                ended = await reap_expired_runs(self._store, self._doorbell)
             except Exception as error:  # noqa: BLE001 - the store may be away; the next look tries again
                 _log.warning("reaper could not look", error_type=type(error).__name__)
+            self._expiries.add(by=ended)
             if ended < _BATCH:
                 await asyncio.sleep(self._seconds)

@@ -11,9 +11,9 @@ class DatabaseMeter:
     def __init__(self, metrics: Metrics, service: str) -> None:
         self._metrics = metrics
         self._service = service
-        self._acquire = metrics.histogram(
+        acquire = metrics.histogram(
             "database_acquire_seconds", "Wait for a connection of the pool.", "service", bounds=SECONDS
-        ).of(service)
+        )
         work = metrics.histogram(
             "database_work_seconds",
             "Reads, and transactions with their commit, from the wait for a connection to the end.",
@@ -23,7 +23,7 @@ class DatabaseMeter:
         )
         self.read_seconds = work.of(service, "read").add
         self.write_seconds = work.of(service, "write").add
-        self.acquire_seconds = self._acquire.add
+        self.acquire_seconds = acquire.of(service).add
         self._conflicts = metrics.counter(
             "database_conflicts", "Transactions that met a deadlock or a lock that was not freed.", "service"
         )
