@@ -7,6 +7,8 @@ from dataclasses import dataclass
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?", re.ASCII)
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 
+UNBINDABLE_RULE = "must be a free address of this machine: it cannot be bound"
+
 ADDRESS_RULE = "must be host:port, with IPv6 addresses in [brackets] and a port of 0 to 65535"
 
 

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from common.address import Address
+from common.address import UNBINDABLE_RULE, Address
 from common.log import get_logger
 from common.settings import SettingsError
 
@@ -37,9 +37,7 @@ class MetricsEndpoint:
                 self._answer, self.address.host, self.address.port, limit=_MOST_BYTES
             )
         if self._server is None:
-            raise SettingsError(
-                "METRICS_LISTEN", "must be a free address of this machine: it cannot be bound"
-            )
+            raise SettingsError("METRICS_LISTEN", UNBINDABLE_RULE)
         self.address = self.address.with_port(self._server.sockets[0].getsockname()[1])
         _log.info("serving metrics", address=str(self.address), port=self.address.port)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import grpc
 
-from common.address import Address
+from common.address import UNBINDABLE_RULE, Address
 from common.settings import PREFIX, Settings, SettingsError
 
 
@@ -38,7 +38,7 @@ def bind(server: grpc.aio.Server, settings: Settings, setting: str, address: Add
     except RuntimeError:
         pass
     if port == 0:
-        raise SettingsError(setting, "must be a free address of this machine: it cannot be bound")
+        raise SettingsError(setting, UNBINDABLE_RULE)
     return port
 
 

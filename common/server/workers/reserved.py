@@ -11,13 +11,11 @@ import errno
 import socket
 from collections.abc import Iterator, Sequence
 
-from common.address import Address
+from common.address import UNBINDABLE_RULE, Address
 from common.settings import Settings, SettingsError
 
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """A name such as localhost may stand for an IPv6 address on a machine that has none."""
-
-_RULE = "must be a free address of this machine: it cannot be bound"
 
 
 @contextlib.contextmanager
@@ -32,20 +30,19 @@ def reserved(settings: Settings, listens: Sequence[str]) -> Iterator[Settings]:
 
 
 def _reserve(held: contextlib.ExitStack, setting: str, address: Address) -> Address:
-    found: set[int] = set()
+    port = 0  # the one that is held; all places of the address have the same
     failed = False
     try:
         places = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, _, _, _, place in places:
-            port = _hold(held, family, (place[0], found.copy().pop() if found else address.port))
-            found |= {port} if port else set()
+            port = _hold(held, family, (place[0], port or address.port)) or port
     except (OSError, UnicodeError):
         failed = True
-    if failed or not found:
-        raise SettingsError(setting, _RULE)
-    return address.with_port(found.pop())
+    if failed or not port:
+        raise SettingsError(setting, UNBINDABLE_RULE)
+    return address.with_port(port)
 
 
 def _hold(held: contextlib.ExitStack, family: int, place: tuple[str | int, int]) -> int:
