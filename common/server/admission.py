@@ -72,17 +72,22 @@ class Admission:
 
     def door(self, method: Method, _: Metadata) -> Refusal | None:
         """The refusal that a call would meet now; asked before its request is read."""
-        if self._refuses_all or (method.streams and self._refuses_streams):
+        return self._refusal(self._of(method))
+
+    def _refusal(self, calls: "_Calls | None") -> Refusal | None:
+        if self._refuses_all or (calls is None and self._refuses_streams):
             self._refused += 1
             return Refusal(ErrorReason.ERROR_REASON_DRAINING, retry_after=RETRY_SECONDS)
-        if method.streams:
+        if calls is None:
             return None
-        calls = self._of(method)
         if self._calls >= self._max_calls or not calls.queue.has_room(calls.in_flight, time.monotonic()):
             return overloaded()
         return None
 
-    def _of(self, method: Method) -> "_Calls":
+    def _of(self, method: Method) -> "_Calls | None":
+        """None for a method that streams: its calls are not counted here."""
+        if method.streams:
+            return None
         calls = self._methods.get(method)
         if calls is None:
             calls = self._methods[method] = _Calls(StandingQueue(self._max_calls))
@@ -90,30 +95,24 @@ class Admission:
 
     def layer(self, method: Method, inner: Handler) -> Handler:
         """The layer for methods of our services; many calls may have come through the door at once."""
-        return self._around_stream(method, inner) if method.streams else self._around_call(method, inner)
+        calls = self._of(method)
+        carry_out = inner if calls is None else self._counting(calls, inner)
 
-    def _around_stream(self, method: Method, inner: Handler) -> Handler:
         async def call(request: Any, context: Context) -> Any:
-            refusal = self.door(method, ())
+            refusal = self._refusal(calls)
             if refusal is not None:
                 raise refusal
             self._running += 1
             try:
-                return await inner(request, context)
+                return await carry_out(request, context)
             finally:
                 self._done()
 
         return call
 
-    def _around_call(self, method: Method, inner: Handler) -> Handler:
-        calls = self._of(method)
-
+    def _counting(self, calls: "_Calls", inner: Handler) -> Handler:
         async def call(request: Any, context: Context) -> Any:
-            refusal = self.door(method, ())
-            if refusal is not None:
-                raise refusal
             begin = time.monotonic()
-            self._running += 1
             self._calls += 1
             calls.in_flight += 1
             try:
@@ -124,7 +123,6 @@ class Admission:
             finally:
                 calls.in_flight -= 1
                 self._calls -= 1
-                self._done()
 
         return call
 
