@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+
 from cli.errors import USAGE, CommandError
 from common.settings import PREFIX
-from superbizagent_client import ClientCertificate
+from superbizagent_client import ClientCertificate, open_channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,16 @@ class Access:
             raise CommandError(f"{PREFIX}TLS_CA must be set where {PREFIX}TLS_CLIENT_CERT is", USAGE)
         shown = None if cert is None or key is None else _read_certificate(cert, key)
         return cls(token, None if ca is None else _read_ca(ca), shown)
+
+    def open_channel(self, address: str, options: tuple[tuple[str, str | int], ...] = ()) -> grpc.aio.Channel:
+        """A channel that shows it. ValueError if the token would go out in plain text."""
+        return open_channel(
+            address,
+            token=self.token,
+            tls_ca=self.tls_ca,
+            client_certificate=self.client_certificate,
+            options=options,
+        )
 
 
 # gRPC would find what is wrong with a file only later, at each handshake, and say no word about it.

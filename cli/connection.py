@@ -17,7 +17,6 @@ from superbizagent_client import (
     InvalidRequestError,
     RunNotFoundError,
     ServiceError,
-    open_channel,
     service_error,
 )
 from superbizagent_contract import kinds
@@ -43,12 +42,7 @@ class Service:
         self.address = address
         self._is_tls = access.tls_ca is not None
         try:
-            self.channel = open_channel(
-                address,
-                token=access.token,
-                tls_ca=access.tls_ca,
-                client_certificate=access.client_certificate,
-            )
+            self.channel = access.open_channel(address)
         except ValueError:
             raise CommandError(
                 f"{PREFIX}TOKEN is sent to this machine or over TLS only: set {PREFIX}TLS_CA", USAGE

@@ -47,13 +47,7 @@ async def _examine(runs: list[str], audits: list[str], access: Access) -> int:
         for address in addresses:
             await _reach(name, address, access)
     console = new_console()
-    async with open_deployment(
-        runs,
-        audits,
-        token=access.token,
-        tls_ca=access.tls_ca,
-        client_certificate=access.client_certificate,
-    ) as deployment:
+    async with open_deployment(runs, audits, access) as deployment:
         results = await run_scenarios(SCENARIOS, deployment, lambda result: print_result(console, result))
     print_sum(console, results)
     return DONE if all(result.outcome is Outcome.PASSED for result in results) else NOT_THERE

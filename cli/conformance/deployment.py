@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import grpc
 
+from cli.access import Access
 from common.address import parse_address
 from superbizagent.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from superbizagent.run.v1.run_service_pb2_grpc import RunServiceStub
-from superbizagent_client import ClientCertificate, open_channel
 
 _OPTIONS: tuple[tuple[str, str | int], ...] = (
     # A call that is repeated below a scenario could hide that its first attempt was carried out.
@@ -17,6 +17,8 @@ _OPTIONS: tuple[tuple[str, str | int], ...] = (
     # Two channels to one address stay two connections.
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+_NOTHING_TO_SHOW = Access()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,13 @@ def split_addresses(text: str) -> list[str]:
 async def open_deployment(
     run_targets: Sequence[str],
     audit_targets: Sequence[str],
-    *,
-    token: str | None = None,
-    tls_ca: bytes | None = None,
-    client_certificate: ClientCertificate | None = None,
+    access: Access = _NOTHING_TO_SHOW,
 ) -> AsyncIterator[Deployment]:
     """Open a channel to each target, and close them at the end. A target is host:port or a gRPC name."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened(target: str) -> grpc.aio.Channel:
-            channel = open_channel(
-                target, token=token, tls_ca=tls_ca, client_certificate=client_certificate, options=_OPTIONS
-            )
-            return await stack.enter_async_context(channel)
+            return await stack.enter_async_context(access.open_channel(target, _OPTIONS))
 
         yield Deployment(
             [await opened(target) for target in run_targets],
