@@ -1,5 +1,7 @@
 """Requests that are sent, and the replies and frames that the bare servers answer: of the product's size."""
 
+from typing import TypeVar
+
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from benchmarks.driver import MARK
@@ -68,9 +70,12 @@ def batches(size: int, count: int = 20) -> list[bytes]:
     return [one.SerializeToString() for one in made]
 
 
-def event(number: str = _NUMBER) -> events.RunEventInput:
-    """A finished tool call, as an executor reports it."""
-    return events.RunEventInput(
+_Event = TypeVar("_Event", events.RunEventInput, events.RunEvent)
+
+
+def event(kind: type[_Event], number: str = _NUMBER) -> _Event:
+    """A finished tool call, as an executor reports it and as it is read."""
+    return kind(
         event_id=f"event-{number}",
         type=events.RunEventType.RUN_EVENT_TYPE_TOOL_FINISHED,
         step_id=3,
@@ -86,7 +91,9 @@ def event(number: str = _NUMBER) -> events.RunEventInput:
 
 def append(run: str, count: int = 1) -> bytes:
     """A template of AppendRunEvents."""
-    return pb.AppendRunEventsRequest(run_id=run, events=[event() for _ in range(count)]).SerializeToString()
+    return pb.AppendRunEventsRequest(
+        run_id=run, events=[event(events.RunEventInput)] * count
+    ).SerializeToString()
 
 
 RUN = pb.GetRunResponse(
@@ -104,21 +111,12 @@ RUN = pb.GetRunResponse(
 )
 
 CAUGHT_UP = pb.StreamRunEventsResponse(caught_up=pb.CaughtUp(), last_seq=2).SerializeToString()
-FRAME = pb.StreamRunEventsResponse(
-    event=events.RunEvent(
-        event_id=f"event-{_NUMBER}",
-        type=events.RunEventType.RUN_EVENT_TYPE_TOOL_FINISHED,
-        step_id=3,
-        tool_call_id=f"call-{_NUMBER}",
-        tool_name="query_logs",
-        status="READY",
-        evidence_status="EVIDENCE_FOUND",
-        duration_ms=231,
-        result_bytes=18_231,
-        occur_time=_TIME,
-        run_id=run_id(1),
-        seq=1_000,
-        record_time=_TIME,
-    ),
-    last_seq=1_000,
-).SerializeToString()
+
+
+def _frame() -> bytes:
+    read = event(events.RunEvent)
+    read.MergeFrom(events.RunEvent(run_id=run_id(1), seq=1_000, record_time=_TIME))
+    return pb.StreamRunEventsResponse(event=read, last_seq=1_000).SerializeToString()
+
+
+FRAME = _frame()
