@@ -15,6 +15,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code. Whatever goes wrong is one line on stderr."""
     quiet_grpc_core()
     _never_fail_to_print()
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            # Here and not at exit, where a reader who is gone would be an error of Python's, in its words.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+
+
+def _main(arguments: list[str] | None) -> int:
     parsed = parse(arguments)
     try:
         return _carry_out(parsed)
@@ -23,9 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
+        raise
     except Exception as error:  # noqa: BLE001  # the last line of defence: a traceback would show values
         return _unexpected(parsed, error)
 

@@ -184,12 +184,18 @@ def test_what_nobody_foresaw_is_one_line_too(
     assert capsys.readouterr().err == "superbizagent serve: failed unexpectedly (RuntimeError)\n"
 
 
-def test_a_reader_that_went_away_ends_the_command_without_a_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command", ["token new --name n --role trace", "contract-check", "--help", "watch --help"]
+)
+def test_a_reader_that_went_away_ends_the_command_without_a_word(
+    command: str, unbuffered: str, tmp_path: Path
+) -> None:
     with subprocess.Popen(
-        [*COMMAND, "token", "new", "--name", "n", "--role", "trace"],
+        [*COMMAND, *command.split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(tmp_path),
+        env=environment(tmp_path) | {"PYTHONUNBUFFERED": unbuffered},
         cwd=tmp_path,
     ) as process:
         assert process.stdout is not None
