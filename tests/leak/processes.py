@@ -54,7 +54,7 @@ class Process:
 
     def addresses(self, services: int) -> dict[str, str]:
         """Where each of its services serves, by the short name."""
-        self.await_line(r"\bserving\b", services)
+        self.await_line(_ADDRESS.pattern, services)
         return dict(_ADDRESS.findall(self.err.decode()))
 
 

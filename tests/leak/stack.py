@@ -11,6 +11,7 @@ from typing import Final
 
 from sqlalchemy.engine import make_url
 
+from superbizagent_client import SyncRunClient, open_sync_channel
 from tests.leak import rows
 from tests.leak.canaries import Canary
 from tests.leak.ledger import DATABASE, Fate, Ledger
@@ -119,6 +120,9 @@ def stack(ledger: Ledger, engine: Engine, folder: Path, redis: RedisServer | Non
         printed = cleared.enter_context(process(ledger, folder / "serve", *_SERVE, **_COMMON, **settings))
         addresses = printed.addresses(2)
         printed.await_line("service is ready", 2)
+        if ear is not None:
+            printed.await_line("doorbell connected")
+            _ring(addresses["RunService"], token)
         metrics = settings["METRICS_LISTEN"]
         started = Stack(ledger, engine, url, printed, addresses, token.mark, legacy, ear, metrics)
         yield started
@@ -126,6 +130,12 @@ def stack(ledger: Ledger, engine: Engine, folder: Path, redis: RedisServer | Non
         printed.popen.terminate()
         assert printed.wait() == 0
         assert output_leaks(ledger, printed) == []
+
+
+def _ring(address: str, token: Canary) -> None:
+    """Start a run, so that something is published whichever tests are chosen."""
+    with open_sync_channel(address, token=token.mark) as channel:
+        SyncRunClient(channel).create_run("sess-rings", "a run that somebody hears of")
 
 
 _SERVE = ("cli.main", "serve")
