@@ -4,10 +4,10 @@ The shapes are fixed by the application that reads the same table. What was not 
 has no key in a document.
 """
 
-import json
 from typing import NamedTuple
 
 from audit_service.inputs import ToolInvocationInput
+from common.json_value import json_value
 
 HARNESS = "HARNESS"
 """retrieval_layer of every new row: the chat harness calls the tools."""
@@ -66,4 +66,5 @@ def new_row(given: ToolInvocationInput) -> NewRow:
 
 
 def _document(**values: str | int | None) -> str:
-    return json.dumps({key: value for key, value in values.items() if value is not None})
+    items = [f'"{key}": {json_value(value)}' for key, value in values.items() if value is not None]
+    return f"{{{', '.join(items)}}}"

@@ -41,8 +41,10 @@ def broken_rule(rule: str, *, field: str = "", reason: str = "INVALID_FIELD") ->
 
 
 def _string(kind: Kind) -> PlainValidator:
+    matches = kind.admitted.fullmatch  # a call less than `admits`, for most fields of most requests
+
     def check(value: str) -> str:
-        if kind.admits(value):
+        if matches(value):
             return value
         raise _not_admitted(kind, value)
 

@@ -5,6 +5,7 @@ of an error from below. Values of the allowed keys are numbers, codes of our gra
 code; they are still cut in length and freed of control characters, because a terminal obeys those.
 """
 
+import datetime as dt
 import json
 import math
 import sys
@@ -15,6 +16,7 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+from common.json_value import json_value, quoted
 from common.trace_context import current_trace_id
 
 _FIRST_KEYS = ("timestamp", "level", "logger", "event")
@@ -71,7 +73,7 @@ def configure_logging(
 def get_logger(name: str) -> FilteringBoundLogger:
     """A logger whose lines carry `logger=name`. Call it as `log.info("run reaped", run_id=…)`."""
     logger = structlog.wrap_logger(
-        _Sink(),
+        _sink,
         processors=[
             _drop_below_level,
             structlog.processors.add_log_level,
@@ -87,6 +89,41 @@ def get_logger(name: str) -> FilteringBoundLogger:
     return cast(FilteringBoundLogger, logger.bind(logger=name))
 
 
+class FrequentLine:
+    """A line of level info that is written often, such as one for each call.
+
+    It has the form of all others. What is the same in each is rendered once, and nothing is built that is
+    thrown away at once: beside the rest of a call, the way through structlog costs as much as a tenth of it.
+    """
+
+    def __init__(self, logger: str, event: str, **same: str) -> None:
+        """Text in `same` stands in every line."""
+        self._json = f', "level": "info", "logger": {quoted(logger)}, "event": {quoted(event)}' + "".join(
+            f', "{key}": {json_value(safe_value(value))}' for key, value in same.items()
+        )
+        self._text = f" {'info':<8} {logger}: {event}" + "".join(
+            f" {key}={_plain(value)}" for key, value in same.items()
+        )
+
+    def write(self, **values: Any) -> None:
+        """Write it with these values of allowed keys."""
+        if _output.level > _LEVELS["info"]:
+            return
+        time = dt.datetime.now(dt.UTC).isoformat()[: -len("+00:00")]
+        trace_id = current_trace_id.get()
+        if trace_id is not None:
+            values["trace_id"] = trace_id
+        if _output.worker is not None:
+            values["worker"] = _output.worker
+        shown = [(key, value) for key, value in values.items() if key in ALLOWED_KEYS]
+        if _output.as_json:
+            rest = "".join([f', "{key}": {json_value(safe_value(value))}' for key, value in shown])
+            _sink.write(f'{{"timestamp": "{time}Z"{self._json}{rest}}}\n')
+        else:
+            rest = "".join([f" {key}={_plain(safe_value(value))}" for key, value in shown if value != ""])
+            _sink.write(f"{time[11:23]}{self._text}{rest}\n")
+
+
 class _Sink:
     """The end of the pipeline: writes one line."""
 
@@ -100,6 +137,9 @@ class _Sink:
             return
 
     debug = info = warning = warn = error = critical = exception = msg = write
+
+
+_sink = _Sink()
 
 
 def _drop_below_level(_: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:

@@ -13,19 +13,22 @@ from superbizagent_contract.credentials import CREDENTIAL_PATTERN
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A closed set of strings. `rule` is what a refused caller is told; it never repeats the value."""
+    """A closed set of strings. `rule` is what a refused caller is told; it never repeats the value.
+
+    `admitted` is what `admits` matches the whole value with.
+    """
 
     name: str
     pattern: str
     rule: str
     _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
-    _admit: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    admitted: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_match", re.compile(self.pattern, re.ASCII))
         # Both questions in one, as every string of every write is asked both.
         admitted = rf"(?!(?:{CREDENTIAL_PATTERN})\Z)(?:{self.pattern})"
-        object.__setattr__(self, "_admit", re.compile(admitted, re.ASCII))
+        object.__setattr__(self, "admitted", re.compile(admitted, re.ASCII))
 
     def fits(self, value: str) -> bool:
         """True if the whole value has the form of this kind; credentials are judged by `admits`."""
@@ -33,7 +36,7 @@ class Kind:
 
     def admits(self, value: str) -> bool:
         """True if the value may be passed on: it fits and does not look like a credential."""
-        return self._admit.fullmatch(value) is not None
+        return self.admitted.fullmatch(value) is not None
 
 
 def _code(name: str, longest: int) -> Kind:

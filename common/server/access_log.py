@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from common.errors import Refusal
-from common.log import get_logger
+from common.log import FrequentLine
 from common.server.auth import current_caller
 from common.server.call import Context, Handler, Layer, Method
 from common.server.metering import CallMeter
@@ -19,14 +19,12 @@ from common.server.neutral import InternalError
 from common.server.status_details import code_of, reason_name
 from superbizagent_contract import kinds
 
-_log = get_logger("server")
-
 
 def access_log(calls: CallMeter) -> Layer:
     """Layer: one line a call, at its end."""
 
     def layer(method: Method, inner: Handler) -> Handler:
-        log = _log.bind(service=method.service, method=method.name)
+        line = FrequentLine("server", "call", service=method.service, method=method.name)
         counted = calls.of(method)
 
         async def call(request: Any, context: Context) -> Any:
@@ -36,11 +34,11 @@ def access_log(calls: CallMeter) -> Layer:
             except BaseException as error:
                 seconds, outcome = time.perf_counter() - start, _outcome(error, context)
                 counted.ended(outcome["code"], seconds, outcome.get("reason"))
-                log.info("call", duration_ms=seconds * 1000, **outcome, **_who())
+                line.write(duration_ms=seconds * 1000, **outcome, **_who())
                 raise
             seconds = time.perf_counter() - start
             counted.ended("OK", seconds)
-            log.info("call", duration_ms=seconds * 1000, code="OK", **_who())
+            line.write(duration_ms=seconds * 1000, code="OK", **_who())
             return reply
 
         return call
