@@ -43,6 +43,37 @@ async def test_a_lone_call_is_committed_at_once() -> None:
     assert store.begun == [[1]]
 
 
+async def test_calls_that_arrive_a_few_turns_apart_share_a_commit() -> None:
+    store = Store()
+    commits = committer(store)
+
+    async def arrive(item: int) -> int:
+        for _ in range(item * 3):  # turns of the event loop, as a call takes them on its way
+            await asyncio.sleep(0)
+        return await commits.submit(item)
+
+    await asyncio.gather(*(arrive(item) for item in (0, 0, 1, 2, 3, 4)))
+    assert store.begun == [[0, 0, 1, 2, 3, 4]]
+
+
+async def test_a_batch_does_not_wait_for_ever_for_those_who_keep_coming() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.005
+        return now
+
+    store = Store()
+    commits = GroupCommitter(store.commit, max_batch=1000, max_waiting=1000, clock=clock)
+    calls = [asyncio.create_task(commits.submit(0))]
+    while not store.begun:
+        calls.append(asyncio.create_task(commits.submit(len(calls))))
+        await asyncio.sleep(0)
+        assert len(calls) < 100
+    await asyncio.gather(*calls)
+
+
 async def test_calls_that_come_while_a_batch_commits_share_the_next_one() -> None:
     store = Store()
     store.open.clear()
