@@ -1,6 +1,7 @@
 """A process that serves until it is told to stop, alone or as a supervisor of workers that do."""
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -17,6 +18,10 @@ from common.settings import Settings
 Build: TypeAlias = Callable[[Settings], Awaitable[Sequence[GrpcServer]]]
 """A composition root. It runs inside the event loop that will serve; with workers it runs in each of them, so
 it is a function of a module."""
+
+COLLECT_AFTER = 10_000
+"""New objects after which the garbage collector looks through them. By default that is after 700: the objects
+of calls that are still carried out are looked through again and again, in a sixth of all CPU time."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -88,6 +93,7 @@ async def serve_until(
         if not told.is_set():
             for server in servers:
                 await server.start()
+            _collect_less()
             await _until_told_or_ended(told, servers)
     finally:
         # Also when a server could not start: the others are stopped and their stores closed.
@@ -96,6 +102,12 @@ async def serve_until(
         return 0
     _log.critical("a server ended by itself")
     return 1
+
+
+def _collect_less() -> None:
+    """Let the garbage collector leave alone what the process is made of, and look less often at the rest."""
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
 
 def _metrics_endpoint(settings: Settings, servers: Sequence[GrpcServer]) -> MetricsEndpoint | None:
