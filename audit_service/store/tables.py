@@ -54,4 +54,7 @@ tool_invocation_key = Table(
     Column("created_at", UtcDateTime(), nullable=False),
 )
 
-AUDIT_SCHEMA = Schema("audit", 1, _metadata, shared="tool_invocation")
+_BATCH_BYTES = 2 * 1024 * 1024
+"""1,000 rows and keys, which go to the server together."""
+
+AUDIT_SCHEMA = Schema("audit", 1, _metadata, shared="tool_invocation", statement_bytes=_BATCH_BYTES)

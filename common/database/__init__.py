@@ -5,7 +5,7 @@ from common.database.faults import DatabaseFault
 from common.database.meter import DatabaseMeter
 from common.database.migration import MigrationProblemError, Report, Schema, check, migrate, require
 from common.database.row_time import RowTime
-from common.database.types import BIG_ID, LONG_TEXT, ROW_TIME, JsonText, UtcDateTime, id_string
+from common.database.types import BIG_ID, LONG_TEXT, ROW_TIME, JsonText, UtcDateTime, id_string, time_text
 
 __all__ = [
     "BIG_ID",
@@ -24,4 +24,5 @@ __all__ = [
     "id_string",
     "migrate",
     "require",
+    "time_text",
 ]

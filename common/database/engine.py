@@ -21,8 +21,9 @@ from sqlalchemy.types import BINARY
 
 from common.database.faults import WriteConflict, is_read_only, store_conflict, translate
 from common.database.meter import DatabaseMeter
-from common.database.mysql import prepare_mysql
-from common.database.sqlite import prepare_sqlite
+from common.database.mysql import BEGIN_ON_SERVER, prepare_mysql
+from common.database.sqlite import BEGIN_ON_SQLITE, prepare_sqlite
+from common.database.transaction import Transaction
 from common.database.types import UtcDateTime
 from common.metrics import Metrics
 
@@ -85,7 +86,12 @@ class Database:
         Raises what `work` raises, after a rollback; STORE_CONFLICT when every attempt met a deadlock or a
         lock that was not released; STORE_UNAVAILABLE when the database does not answer.
         """
-        return await self.uncancelled(self._write(work, None if unhurried else self._answer_seconds))
+        seconds = None if unhurried else self._answer_seconds
+        return await self.uncancelled(self._tried(lambda: self._write_once(work, seconds)))
+
+    async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Like `write`, for work that sends its statements together. What it leaves open is committed."""
+        return await self.uncancelled(self._tried(lambda: self._transact_once(work)))
 
     async def uncancelled(self, work: Awaitable[T]) -> T:
         """Await `work` in a task of its own, which goes on to its end when the caller is cancelled."""
@@ -154,14 +160,14 @@ class Database:
             raise store_conflict()
         raise replacement
 
-    async def _write(self, work: Work[T], seconds: float | None) -> T:
+    async def _tried(self, attempt: Callable[[], Awaitable[T]]) -> T:
         last_begin = asyncio.get_running_loop().time() + _RETRY_SECONDS
-        for attempt in range(_ATTEMPTS):
+        for number in range(_ATTEMPTS):
             try:
                 if self._writer is None:
-                    return await self._write_once(work, seconds)
+                    return await attempt()
                 async with self._writer:
-                    return await self._write_once(work, seconds)
+                    return await attempt()
             except Exception as error:
                 replacement = translate(error)
                 if replacement is None:
@@ -170,7 +176,7 @@ class Database:
                 raise replacement
             self._meter.conflict()
             # Jitter: two transactions that met in a deadlock must not meet again at once.
-            await asyncio.sleep(random.uniform(0, 0.01) * 2**attempt)  # noqa: S311
+            await asyncio.sleep(random.uniform(0, 0.01) * 2**number)  # noqa: S311
             if asyncio.get_running_loop().time() > last_begin:
                 break
         raise store_conflict()
@@ -180,6 +186,17 @@ class Database:
         try:
             async with self._in_time(self._writing_engine.begin(), seconds) as connection:
                 return await work(connection)
+        finally:
+            self._meter.write_seconds(time.perf_counter() - begin)
+
+    async def _transact_once(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        begin = time.perf_counter()
+        try:
+            async with self._in_time(self._engine.connect(), self._answer_seconds) as connection:
+                transaction = Transaction(connection, BEGIN_ON_SQLITE if self.is_sqlite else BEGIN_ON_SERVER)
+                result = await work(transaction)
+                await transaction.commit()
+                return result
         finally:
             self._meter.write_seconds(time.perf_counter() - begin)
 

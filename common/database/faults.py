@@ -70,6 +70,11 @@ def is_duplicate(error: exc.DBAPIError) -> bool:
     return _number(error.orig) == _MYSQL_DUPLICATE or extended in _SQLITE_DUPLICATES
 
 
+def is_collision(error: exc.DBAPIError) -> bool:
+    """True if somebody else has stored the same key, or is storing it: a duplicate, or a deadlock."""
+    return is_duplicate(error) or _number(error.orig) in _MYSQL_CONFLICTS
+
+
 def is_unstorable_text(error: exc.DBAPIError) -> bool:
     """True if a text has characters that the column's character set lacks, such as emoji in utf8mb3."""
     return _number(error.orig) == _MYSQL_WRONG_TEXT

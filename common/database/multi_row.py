@@ -4,21 +4,18 @@ SQLAlchemy compiles a statement once, for one row; the part that is about the ro
 to the driver as they are, without the column types' conversions.
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Dialect, Insert, Select
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 
-# At most 17 values each: 4,250 parameters, far below the 32,766 of SQLite; 250 rows of metadata are 200 KB.
-# A condition on 250 keys nests 250 deep: SQLite takes 1,000.
-ROWS_PER_STATEMENT = 250
+from common.database.one_trip import Statement
 
-_PLACEHOLDERS = re.compile(r"(?<= VALUES )\([^()]*\)")
+_KEYS_PER_STATEMENT = 250
+"""A condition on 250 keys nests 250 deep: SQLite takes 1,000."""
 
 
 class _Parts(NamedTuple):
@@ -32,43 +29,33 @@ class _Parts(NamedTuple):
         return self.head + separator.join([self.row] * times) + self.tail
 
 
-@dataclass(frozen=True, slots=True)
-class Inserted:
-    """One statement of an insert: its rows in the order given, and the id that the driver reports for it."""
-
-    rows: int
-    reported_id: int
-
-
 class MultiRowInsert:
-    """`statement` for rows that give `columns`, in the order of the table.
+    """`statement` for rows that give `parameters`, in the order of the table.
 
-    One statement, and not a driver's executemany: only the ids of one statement lie next to each other.
+    A parameter is a column, or one that an expression of the statement's values binds. One statement, and
+    not a driver's executemany: only the ids of one statement lie next to each other. SQLite takes 32,766
+    values in one: 1,000 rows of 20 are far below.
     """
 
-    def __init__(self, statement: Insert, columns: Sequence[str], dialect: Dialect) -> None:
+    def __init__(self, statement: Insert, parameters: Sequence[str], dialect: Dialect) -> None:
         self._statement = statement
-        self._columns = tuple(columns)
+        self._parameters = tuple(parameters)
         self._dialect = dialect
 
-    async def execute(self, connection: AsyncConnection, rows: Sequence[Sequence[Any]]) -> list[Inserted]:
-        """Insert `rows`."""
-        done = []
-        for chunk in _chunks(rows):
-            text = self._parts.repeated(len(chunk), ", ")
-            result = await connection.exec_driver_sql(text, _flat(chunk))
-            done.append(Inserted(len(chunk), result.lastrowid))
-        return done
+    def of(self, rows: Sequence[Sequence[Any]]) -> Statement:
+        """Insert `rows`, one or more."""
+        return Statement(self._parts.repeated(len(rows), ", "), tuple(chain.from_iterable(rows)))
 
     @cached_property
     def _parts(self) -> _Parts:
         # On first use and not before: the form of an upsert depends on the version of the server.
-        compiled = self._statement.compile(dialect=self._dialect, column_keys=list(self._columns))
-        found = _PLACEHOLDERS.search(compiled.string)
-        if found is None or _parameters(compiled) != self._columns:
-            raise AssertionError("a plain INSERT has one group of placeholders, in the order of the table")
-        text = compiled.string
-        return _Parts(text[: found.start()], found.group(), text[found.end() :])
+        columns = [name for name in self._parameters if name in self._statement.table.c]
+        compiled = self._statement.compile(dialect=self._dialect, column_keys=columns)
+        if _parameters(compiled) != self._parameters:
+            raise AssertionError("parameters stand in the order of the table, each of them once")
+        head, values, rest = compiled.string.partition(" VALUES ")
+        end = _end_of_group(rest)
+        return _Parts(head + values, rest[:end], rest[end:])
 
 
 class MultiKeySelect:
@@ -94,24 +81,30 @@ class MultiKeySelect:
         self._places = [names.index(name) for name in _parameters(compiled)]
         self._parts = _Parts(head + where, f"({row})", tail)
 
-    async def fetch(self, connection: AsyncConnection, keys: Sequence[Sequence[Any]]) -> list[Any]:
-        """The rows of `keys`, in no order."""
-        found: list[Any] = []
-        for chunk in _chunks(keys):
-            text = self._parts.repeated(len(chunk), " OR ")
-            values = tuple(key[place] for key in chunk for place in self._places)
-            found.extend(await connection.exec_driver_sql(text, values))
-        return found
+    def of(self, keys: Sequence[Sequence[Any]]) -> list[Statement]:
+        """Select the rows of `keys`, which come in no order."""
+        starts = range(0, len(keys), _KEYS_PER_STATEMENT)
+        return [self._select(keys[at : at + _KEYS_PER_STATEMENT]) for at in starts]
+
+    def _select(self, keys: Sequence[Sequence[Any]]) -> Statement:
+        values = tuple(key[place] for key in keys for place in self._places)
+        return Statement(self._parts.repeated(len(keys), " OR "), values)
+
+
+def plain_statement(query: Select[Any], dialect: Dialect) -> Statement:
+    """A query without parameters, for a trip."""
+    return Statement(query.compile(dialect=dialect).string)
 
 
 def _parameters(compiled: SQLCompiler) -> tuple[str, ...]:
     return tuple(compiled.positiontup or ())
 
 
-def _flat(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    return tuple(value for row in rows for value in row)
-
-
-def _chunks(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
-    for start in range(0, len(rows), ROWS_PER_STATEMENT):
-        yield rows[start : start + ROWS_PER_STATEMENT]
+def _end_of_group(text: str) -> int:
+    """Where the parenthesis ends with which `text` begins; there are none in strings or names of ours."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at + 1
+    raise AssertionError("every parenthesis is closed")

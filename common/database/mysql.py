@@ -11,11 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from common.database.round_trips import begin_for_writers, ping_after_rest, roll_back_if_begun
 
+BEGIN_ON_SERVER = "BEGIN"
+
 
 def prepare_mysql(engine: AsyncEngine) -> None:
     """Make every connection of `engine` follow the rules above."""
     event.listen(engine.sync_engine, "connect", _on_connect)
-    begin_for_writers(engine, "BEGIN")
+    begin_for_writers(engine, BEGIN_ON_SERVER)
     ping_after_rest(engine)
     roll_back_if_begun(engine)
 

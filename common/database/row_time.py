@@ -32,6 +32,11 @@ class RowTime:
         self._step: int | None = 1 if self._is_sqlite else None
         self._parse = ROW_TIME.dialect_impl(database.dialect).result_processor(database.dialect, None)
 
+    @property
+    def is_known(self) -> bool:
+        """True if `load` has nothing to do."""
+        return self._step is not None
+
     async def load(self, connection: AsyncConnection) -> None:
         """Learn the column's precision, once. Needed before `cut` and `to_row`."""
         if self._step is None:

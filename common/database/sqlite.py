@@ -23,6 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from common.database.round_trips import begin_for_writers, roll_back_if_begun
 
+BEGIN_ON_SQLITE = "BEGIN IMMEDIATE"
+
 _BUSY_MILLISECONDS = 5000  # to wait for a writer of another process
 
 _PRAGMAS = (
@@ -37,7 +39,7 @@ def prepare_sqlite(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "do_connect", _create_private)
     event.listen(engine.sync_engine, "do_connect", _connect_in_one_trip)
     event.listen(engine.sync_engine, "connect", _on_connect)
-    begin_for_writers(engine, "BEGIN IMMEDIATE")
+    begin_for_writers(engine, BEGIN_ON_SQLITE)
     roll_back_if_begun(engine)
 
 
@@ -53,10 +55,10 @@ def _create_private(_dialect: Any, _record: Any, arguments: list[Any], _paramete
 
 
 def _connect_in_one_trip(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
-    parameters["async_creator_fn"] = _Connection.opening
+    parameters["async_creator_fn"] = LiteConnection.opening
 
 
-class _Connection(aiosqlite.Connection):
+class LiteConnection(aiosqlite.Connection):
     """A connection whose cursors go to its thread once a statement."""
 
     @classmethod
@@ -83,7 +85,7 @@ class _Cursor:
     lastrowid: int | None = None
     arraysize = 1
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: LiteConnection) -> None:
         self._connection = connection
         self._rows: list[Any] = []
 

@@ -16,6 +16,11 @@ ROW_TIME = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 LONG_TEXT = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
+def time_text(naive: dt.datetime) -> str:
+    """A time in the form in which every engine takes it, for statements below the column types."""
+    return naive.isoformat(" ", "microseconds")
+
+
 def id_string(length: int) -> TypeEngine[str]:
     """A string that compares byte for byte: under a default collation `Run1` would equal `RUN1`."""
     exact = mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin")

@@ -54,10 +54,10 @@ class RunStore(RunReads):
     async def transact_batch(self, work: Callable[[BatchTransaction], Awaitable[T]]) -> T:
         """Run `work`, which is for many runs, in one transaction; again from its start after a deadlock."""
 
-        async def carry_out(connection: AsyncConnection) -> T:
-            return await work(BatchTransaction(connection, self._batch_statements))
-
-        return await self._database.write(carry_out)
+        await self._batch_statements.load()
+        return await self._database.transact(
+            lambda transaction: work(BatchTransaction(transaction, self._batch_statements))
+        )
 
 
 __all__ = ["SCHEMA", "BatchTransaction", "RunStore", "RunTransaction"]

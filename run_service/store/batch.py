@@ -4,21 +4,26 @@ It takes only runs that nobody else holds, so it never waits for one: a run that
 no neighbour, and two batches cannot meet in a deadlock over runs.
 """
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Insert, Select, String, and_, bindparam, select, text
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from common.database import Database, UtcDateTime
+from common.database import Database, UtcDateTime, time_text
 from common.database.multi_row import MultiKeySelect, MultiRowInsert
+from common.database.one_trip import Statement
+from common.database.transaction import Transaction
 from run_service.records import LockedRun, ManagedRun
 from run_service.store.tables import diagnosis_run, run_control, run_event
 
 StoredEvents = dict[str, tuple[int, str]]
 """seq and fingerprint by event_id, of one run."""
 
+_EVENT = tuple(run_event.c.keys())
+_EVENT_TIMES = [at for at, column in enumerate(run_event.c) if isinstance(column.type, UtcDateTime)]
 _CONTROL = ("run_pk", "head_seq", "lease_us", "lease_expire_at", "content_fingerprint")
 
 _UNIQUE_INDEX = text(
@@ -28,15 +33,23 @@ _UNIQUE_INDEX = text(
 )
 
 
+class FreeRun(NamedTuple):
+    """A run that the batch has locked: its row, as the driver gives it."""
+
+    run_id: str
+    pk: int
+    session_id: str
+    status: str | None
+    now: Any
+
+
 class BatchStatements:
     """The statements of a batch, built once for a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         dialect = database.dialect
-        moment = UtcDateTime().dialect_impl(dialect)
-        self.to_driver: Any = moment.bind_processor(dialect)
-        self.from_driver: Any = moment.result_processor(dialect, None)
+        self.from_driver: Any = UtcDateTime().dialect_impl(dialect).result_processor(dialect, None)
         c, e = run_control.c, run_event.c
         self.controls = MultiKeySelect(
             select(c.run_pk, c.head_seq, c.lease_us, c.lease_expire_at),
@@ -50,20 +63,27 @@ class BatchStatements:
             ("run_pk", "event_id"),
             dialect,
         )
+        self.insert = MultiRowInsert(run_event.insert(), _EVENT, dialect)
         self.move = MultiRowInsert(_move_heads(database), _CONTROL, dialect)
-        self.lock: MultiKeySelect | None = self._lock(None) if database.is_sqlite else None
+        self._lock: MultiKeySelect | None = self._lock_by(None) if database.is_sqlite else None
 
-    async def load(self, connection: AsyncConnection) -> MultiKeySelect:
-        """The statement that locks runs.
+    @property
+    def lock(self) -> MultiKeySelect:
+        """Lock runs; only after `load`."""
+        if self._lock is None:
+            raise AssertionError("the statements are loaded before they are used")
+        return self._lock
 
-        It names the unique index, whose name an adopted table chose itself. Left to the optimiser, a list of
-        ids makes a scan of a small table, which locks the rows of others.
+    async def load(self) -> None:
+        """Learn the name of the unique index, which an adopted table chose itself.
+
+        The statement that locks names it. Left to the optimiser, a list of ids makes a scan of a small table,
+        which locks the rows of others.
         """
-        if self.lock is None:
-            self.lock = self._lock((await connection.execute(_UNIQUE_INDEX)).scalars().first())
-        return self.lock
+        if self._lock is None:
+            self._lock = self._lock_by(await self._database.read(_unique_index))
 
-    def _lock(self, index: str | None) -> MultiKeySelect:
+    def _lock_by(self, index: str | None) -> MultiKeySelect:
         r, database = diagnosis_run.c, self._database
         query: Select[Any] = select(r.run_id, r.id, r.session_id, r.status, database.moment())
         if index is not None:
@@ -76,52 +96,84 @@ class BatchStatements:
         return MultiKeySelect(query, is_run, ("run_id",), database.dialect, tail)
 
 
-class BatchTransaction:
-    """The steps of one batch. Nothing of it is visible to others before it commits."""
+async def _unique_index(connection: AsyncConnection) -> str | None:
+    index: str | None = (await connection.execute(_UNIQUE_INDEX)).scalars().first()
+    return index
 
-    def __init__(self, connection: AsyncConnection, statements: BatchStatements) -> None:
-        self._connection = connection
+
+class BatchTransaction:
+    """The steps of one batch, a trip to the database each. Nothing is visible to others before it commits."""
+
+    def __init__(self, transaction: Transaction, statements: BatchStatements) -> None:
+        self._transaction = transaction
         self._statements = statements
 
-    async def lock_free(self, run_ids: Iterable[str]) -> dict[str, LockedRun]:
-        """Lock those of the runs that nobody else has locked; they and their control rows, by run_id."""
-        lock = await self._statements.load(self._connection)
-        locked = await lock.fetch(self._connection, [(run_id,) for run_id in sorted(run_ids)])
-        from_driver = self._statements.from_driver
+    async def lock_free(self, run_ids: Iterable[str]) -> list[FreeRun]:
+        """Lock those of the runs that nobody else has locked."""
+        keys = [(run_id,) for run_id in sorted(run_ids)]
+        return [FreeRun._make(row) for row in await self._fetch(self._statements.lock.of(keys))]
+
+    async def read(
+        self, locked: Iterable[FreeRun], events: Sequence[tuple[int, str]]
+    ) -> tuple[dict[str, LockedRun], dict[int, StoredEvents]]:
+        """Runs with their control rows, by run_id, and those of the events that are stored, by their run.
+
+        `events` are the key of a run and an event_id each.
+        """
+        statements, from_driver = self._statements, self._statements.from_driver
+        control, event = statements.controls.of([(run.pk,) for run in locked]), statements.stored.of(events)
+        rows = await self._transaction.run(*control, *event)
         controls = {
             pk: (head, lease, from_driver(until))
-            for pk, head, lease, until in await self._statements.controls.fetch(
-                self._connection, [(row[1],) for row in locked]
-            )
+            for result in rows[: len(control)]
+            for pk, head, lease, until in result.rows
         }
-        nothing = (None, None, None)
-        return {
-            run_id: LockedRun(
-                pk, session_id, status, from_driver(now), *controls.get(pk, nothing), None, None
-            )
-            for run_id, pk, session_id, status, now in locked
-        }
+        stored: dict[int, StoredEvents] = {}
+        for result in rows[len(control) :]:
+            for pk, event_id, seq, content in result.rows:
+                stored.setdefault(pk, {})[event_id] = (seq, content)
+        return {run.run_id: _locked(run, controls.get(run.pk), from_driver) for run in locked}, stored
 
-    async def stored_events(self, keys: Sequence[tuple[int, str]]) -> dict[int, StoredEvents]:
-        """Those of the events that are stored, by the key of their run; `keys` are of a run and an event."""
-        found: dict[int, StoredEvents] = {}
-        for pk, event_id, seq, content in await self._statements.stored.fetch(self._connection, keys):
-            found.setdefault(pk, {})[event_id] = (seq, content)
-        return found
-
-    async def insert_events(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Insert events of the locked runs; `run_pk` is one of the keys, which all of them have."""
-        await self._connection.execute(run_event.insert(), list(events))
-
-    async def move_heads(self, runs: Iterable[ManagedRun]) -> None:
-        """Store head and lease of each run as they are in the record."""
-        await self._statements.move.execute(
-            self._connection,
-            [
-                (run.pk, run.head_seq, run.lease_us, self._statements.to_driver(run.lease_expire_at), "")
-                for run in sorted(runs)
-            ],
+    async def commit(self, events: Sequence[Mapping[str, Any]], moved: Iterable[ManagedRun]) -> None:
+        """Insert events, which name their run by `run_pk`; store head and lease of runs; commit."""
+        heads = [
+            (run.pk, run.head_seq, run.lease_us, _time_value(run.lease_expire_at), "")
+            for run in sorted(moved)
+        ]
+        await self._transaction.commit(
+            *([self._statements.insert.of([_event_values(event) for event in events])] if events else ()),
+            *([self._statements.move.of(heads)] if heads else ()),
         )
+
+    async def _fetch(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
+        return [row for result in await self._transaction.run(*statements) for row in result.rows]
+
+
+def _locked(run: FreeRun, control: tuple[Any, Any, Any] | None, from_driver: Any) -> LockedRun:
+    head_seq, lease_us, lease_expire_at = control or (None, None, None)
+    # What is left out decides about other commands only.
+    return LockedRun(
+        run.pk,
+        run.session_id,
+        run.status,
+        from_driver(run.now),
+        head_seq,
+        lease_us,
+        lease_expire_at,
+        start_time=None,
+        finish_fingerprint=None,
+    )
+
+
+def _event_values(event: Mapping[str, Any]) -> list[Any]:
+    values = [event[column] for column in _EVENT]
+    for at in _EVENT_TIMES:
+        values[at] = _time_value(values[at])
+    return values
+
+
+def _time_value(moment: dt.datetime | None) -> str | None:
+    return None if moment is None else time_text(moment.astimezone(dt.UTC).replace(tzinfo=None))
 
 
 def _move_heads(database: Database) -> Insert:

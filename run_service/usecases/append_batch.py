@@ -69,23 +69,23 @@ def _resolves_intent(request: AppendRunEvents) -> bool:
 
 
 async def _append_all(transaction: BatchTransaction, requests: Sequence[AppendRunEvents]) -> list[Outcome]:
-    runs = await transaction.lock_free({request.run_id for request in requests})
+    locked = await transaction.lock_free({request.run_id for request in requests})
+    if not locked:
+        return [None] * len(requests)
+    pks = {run.run_id: run.pk for run in locked}
     batch = _Batch(
-        runs,
-        await transaction.stored_events(
+        *await transaction.read(
+            locked,
             [
-                (runs[request.run_id].pk, event.event_id)
+                (pks[request.run_id], event.event_id)
                 for request in requests
-                if request.run_id in runs
+                if request.run_id in pks
                 for event in request.events
-            ]
-        ),
+            ],
+        )
     )
     outcomes = [batch.outcome(request) for request in requests]
-    if batch.rows:
-        await transaction.insert_events(batch.rows)
-    if batch.moved:
-        await transaction.move_heads(batch.moved.values())
+    await transaction.commit(batch.rows, batch.moved.values())
     return outcomes
 
 

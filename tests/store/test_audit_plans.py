@@ -93,8 +93,10 @@ async def test_keys_are_found_by_their_index(database_url: str) -> None:
         store = RecordStore(database, UTC)
         for _ in range(4):
             await store.record_batch([new() for _ in range(1000)])
+        repeated = [new() for _ in range(60)]
+        await store.record_batch(repeated)
         with noted_statements(database) as seen:
-            await store.record_batch([new() for _ in range(60)])
+            await store.record_batch(repeated)
         ((select, values),) = [one for one in seen if re.match("SELECT sba_tool_invocation_key", one[0])]
         plan = await explain(database, select, values)
     if database.is_sqlite:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event
 
 from audit_service.model import Conflict, NewInvocation, Recorded
 from audit_service.store import RecordStore, record
 from common.database import Database
 from common.group_commit import GroupCommitter
 from tests.support.audit import UTC, audit_database, new, new_run_id, query
+from tests.support.databases import noted_statements
 
 
 @pytest.fixture
@@ -144,14 +144,17 @@ async def test_tool_call_ids_are_unique_within_their_run_only_and_byte_for_byte(
     assert shape(await store.record_batch(items)) == [(1, False), (2, False), (3, False)]
 
 
-async def test_a_batch_of_more_rows_than_a_statement_takes_is_one_transaction(
+async def test_the_largest_batch_half_of_it_repeated_is_one_transaction(
     store: RecordStore, database: Database
 ) -> None:
     stored = [new() for _ in range(100)]
     await store.record_batch(stored)
     items = [item for pair in zip((new() for _ in range(1000)), stored * 10, strict=True) for item in pair]
     outcomes = shape(await store.record_batch(items))
-    assert outcomes[::2] == [(number, False) for number in range(101, 1101)]
+    assert outcomes[0] is not None
+    first = outcomes[0][0]  # ids of a batch that was tried in vain may be left out
+    assert first > 100
+    assert outcomes[::2] == [(number, False) for number in range(first, first + 1000)]
     assert outcomes[1::2] == [(number, True) for number in range(1, 101)] * 10
     ids = {
         row["tool_call_id"]: row["invocation_id"]
@@ -195,24 +198,19 @@ async def _collide(database: Database) -> None:
     batches = [[items[(start * 7 + step) % 60] for step in range(20)] for start in range(100)]
     outcomes = await asyncio.gather(*(store.record_batch(batch) for batch in batches))
     firsts = [one for batch in outcomes for one in shape(batch) if one is not None and not one[1]]
-    assert sorted(firsts) == [(number, False) for number in range(1, 61)]
+    assert len(set(firsts)) == len(firsts) == 60  # a batch that was rolled back may leave out ids
     assert await count(database, "tool_invocation") == 60
 
 
 async def test_concurrent_records_share_commits(database: Database, store: RecordStore) -> None:
-    commits = 0
-
-    def count(_: Any) -> None:
-        nonlocal commits
-        commits += 1
-
-    event.listen(database._writing_engine.sync_engine, "commit", count)
     together = GroupCommitter(store.record_batches, max_batch=250, max_waiting=5000, size=len)
-    outcomes = await asyncio.gather(*(together.submit([new()] * (1 + n % 2)) for n in range(400)))
-    await together.aclose()
+    with noted_statements(database) as noted:
+        outcomes = await asyncio.gather(*(together.submit([new()] * (1 + n % 2)) for n in range(400)))
+        await together.aclose()
+    commits = [statement for statement, _ in noted if statement == "COMMIT"]
     assert [shape(one) for one in outcomes[:2]] == [[(1, False)], [(2, False), (2, True)]]
     assert sorted(one[0].id for one in outcomes if isinstance(one[0], Recorded)) == list(range(1, 401))
-    assert commits <= 4
+    assert 1 <= len(commits) <= 4
 
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import aiomysql
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from audit_service.store import AUDIT_SCHEMA
-from common.database import Database, migrate
+from common.database import Database, migrate, transaction
+from common.database.one_trip import Result, Statement, one_trip
 from run_service.store import SCHEMA as RUN_SCHEMA
 from tests.support.engines import run_sql
 
@@ -77,10 +80,16 @@ def noted_statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         noted.append((statement, parameters))
 
+    async def note_trip(connection: AsyncConnection, statements: Sequence[Statement]) -> list[Result]:
+        if connection.engine is database._engine:
+            noted.extend(statements)
+        return await one_trip(connection, statements)
+
     engine = database._engine.sync_engine
     event.listen(engine, "before_cursor_execute", note)
     try:
-        yield noted
+        with patch.object(transaction, "one_trip", note_trip):
+            yield noted
     finally:
         event.remove(engine, "before_cursor_execute", note)
 

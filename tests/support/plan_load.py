@@ -1,5 +1,6 @@
 """Thousands of rows, and every call of the services once: what test_explain asks the servers about."""
 
+import asyncio
 import datetime as dt
 import uuid
 from collections.abc import AsyncIterator
@@ -8,9 +9,12 @@ from typing import Any
 from audit_service.model import SearchFilter
 from audit_service.store import AUDIT_SCHEMA, ReadStore, RecordStore
 from common.database import Database, require
+from common.group_commit import BatchMeter
+from common.metrics import Metrics
 from run_service import inputs
 from run_service.doorbell import InProcessDoorbell
 from run_service.store import RunStore
+from run_service.usecases.append_batch import EventAppender
 from run_service.usecases.append_events import append_run_events
 from run_service.usecases.create_run import create_run
 from run_service.usecases.end_run import cancel_run, expire_run, finish_run
@@ -76,9 +80,30 @@ async def every_call(database: Database) -> AsyncIterator[str]:
         yield name
 
 
+async def _appends(store: RunStore, doorbell: InProcessDoorbell, run_id: str) -> AsyncIterator[str]:
+    yield "AppendRunEvents"
+    kind = RunEventType.RUN_EVENT_TYPE_INTENT_RESOLVED
+    events = [inputs.EventInput(event_id=f"e{number}", type=kind, intent=1) for number in range(50)]
+    append = inputs.AppendRunEvents.model_construct(run_id=run_id, events=tuple(events))
+    await append_run_events(store, doorbell, append)
+    await append_run_events(store, doorbell, append)
+    yield "AppendRunEvents to a long run"
+    await append_run_events(store, doorbell, append.model_copy(update={"run_id": LONG_RUN_ID}))
+    yield "AppendRunEvents of several runs"
+    appender = EventAppender(store, doorbell, BatchMeter(Metrics(), ""))
+    started = inputs.EventInput(event_id="s", type=RunEventType.RUN_EVENT_TYPE_STEP_STARTED, step_id=1)
+    many = append.model_copy(update={"events": (started,)})
+    await asyncio.gather(
+        *(appender.append(many.model_copy(update={"run_id": one})) for one in (run_id, LONG_RUN_ID))
+    )
+    await appender.aclose()
+
+
 async def _run_writes(database: Database) -> AsyncIterator[str]:
     store, doorbell = RunStore(database), InProcessDoorbell()
-    await store.transact(lambda transaction: transaction.now())  # learns the precision of times, once
+    # What is learned once, such as the precision of times.
+    await store.transact(lambda transaction: transaction.now())
+    await store.transact_batch(lambda transaction: transaction.lock_free(["nobody"]))
     yield "CreateRun"
     request = inputs.CreateRun(session_id="sess-new", query="why?", request_id="r")
     run_id = (await create_run(store, doorbell, request, _LEASE)).run_id
@@ -88,14 +113,8 @@ async def _run_writes(database: Database) -> AsyncIterator[str]:
     )
     yield "StartRun"
     await start_run(store, doorbell, inputs.StartRun(run_id=run_id))
-    yield "AppendRunEvents"
-    kind = RunEventType.RUN_EVENT_TYPE_INTENT_RESOLVED
-    events = [inputs.EventInput(event_id=f"e{number}", type=kind, intent=1) for number in range(50)]
-    append = inputs.AppendRunEvents.model_construct(run_id=run_id, events=tuple(events))
-    await append_run_events(store, doorbell, append)
-    await append_run_events(store, doorbell, append)
-    yield "AppendRunEvents to a long run"
-    await append_run_events(store, doorbell, append.model_copy(update={"run_id": LONG_RUN_ID}))
+    async for name in _appends(store, doorbell, run_id):
+        yield name
     yield "RenewRunLease"
     await renew_run_lease(store, inputs.RenewRunLease(run_id=run_id))
     yield "RecordFeedback"
@@ -142,7 +161,9 @@ async def _run_reads(database: Database) -> AsyncIterator[str]:
 async def _audit_calls(database: Database) -> AsyncIterator[str]:
     records, reads = RecordStore(database, dt.UTC), ReadStore(database, dt.UTC)
     yield "RecordToolInvocation, BatchRecordToolInvocations"
-    await records.record_batch([new() for _ in range(50)])
+    calls = [new() for _ in range(50)]
+    await records.record_batch(calls)
+    await records.record_batch(calls)  # what is repeated is looked up
     yield "ListByRun"
     run_id = LONG_RUN_ID
     await reads.rows_of_run(run_id, None, after_id=0, limit=100)
