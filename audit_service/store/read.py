@@ -17,13 +17,13 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import mysql
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from audit_service.model import SearchFilter
 from audit_service.projection import RawRow
 from audit_service.store.columns_read import raw_columns, raw_row_maker
 from audit_service.store.tables import tool_invocation
-from common.database import ROW_TIME, Database, RowTime
+from common.database import ROW_TIME, Database, RowTime, time_text
+from common.database.multi_row import OneSelect
 
 _table = tool_invocation.c
 _indexes = {
@@ -48,17 +48,20 @@ class ReadStore:
         self._created_at = row_time.comparable(_table.created_at)
         self._raw_row = raw_row_maker(row_time)
         columns = raw_columns()
-        self._of_run = self._by_index("run_id", columns).where(_after_id).order_by(_table.id).limit(_limit)
-        self._of_run_and_session = self._of_run.where(self._bytes_equal("session_id"))
+        of_run = self._by_index("run_id", columns).where(_after_id).order_by(_table.id).limit(_limit)
+        self._of_run = self._filled(of_run)
+        self._of_run_and_session = self._filled(of_run.where(self._bytes_equal("session_id")))
         self._newest = {
-            column: _newest_first(self._by_index(column, columns)).limit(_limit)
+            column: self._filled(_newest_first(self._by_index(column, columns)).limit(_limit))
             for column in ("run_id", "session_id")
         }
         self._floor = {
-            column: _newest_first(self._by_index(column, [_table.id])).limit(1).offset(bindparam("skip"))
+            column: self._filled(
+                _newest_first(self._by_index(column, [_table.id])).limit(1).offset(bindparam("skip"))
+            )
             for column in _searched_by
         }
-        self._search = {column: self._search_by(column, columns) for column in _searched_by}
+        self._search = {column: self._filled(self._search_by(column, columns)) for column in _searched_by}
 
     async def rows_of_run(
         self, run_id: str, session_id: str | None, *, after_id: int, limit: int
@@ -79,11 +82,8 @@ class ReadStore:
         column = wanted.indexed_by
         given = {column: getattr(wanted, column), "before_id": before_id, "skip": rows - 1}
 
-        async def fetch(connection: AsyncConnection) -> int | None:
-            floor: int | None = (await connection.execute(self._floor[column], given)).scalar_one_or_none()
-            return floor
-
-        return await self._database.read(fetch)
+        found = await self._database.fetch(self._floor[column].of(given))
+        return found[0][0] if found else None
 
     async def search(
         self, wanted: SearchFilter, *, before_id: int, floor_id: int, limit: int
@@ -127,15 +127,15 @@ class ReadStore:
         binary = LargeBinary() if self._database.is_sqlite else mysql.BINARY()
         return cast(_table[column], binary) == cast(bindparam(column, type_=String()), binary)
 
-    def _in_zone(self, moment: dt.datetime | None) -> dt.datetime | None:
+    def _in_zone(self, moment: dt.datetime | None) -> str | None:
         # Not cut to the precision of the rows: they are compared with the moment that was asked for.
-        return None if moment is None else moment.astimezone(self._zone).replace(tzinfo=None)
+        return None if moment is None else time_text(moment.astimezone(self._zone).replace(tzinfo=None))
 
-    async def _fetch(self, query: Select[Any], given: Mapping[str, Any]) -> list[RawRow]:
-        async def fetch(connection: AsyncConnection) -> list[RawRow]:
-            return [self._raw_row(row) for row in await connection.execute(query, given)]
+    def _filled(self, query: Select[Any]) -> OneSelect:
+        return OneSelect(query, self._database.dialect)
 
-        return await self._database.read(fetch)
+    async def _fetch(self, query: OneSelect, given: Mapping[str, Any]) -> list[RawRow]:
+        return [self._raw_row(row) for row in await self._database.fetch(query.of(given))]
 
 
 def _newest_first(query: Select[Any]) -> Select[Any]:

@@ -24,7 +24,7 @@ from audit_service.model import Conflict, NewInvocation, Recorded
 from audit_service.store.tables import tool_invocation, tool_invocation_key
 from common.database import Database, RowTime, time_text
 from common.database.faults import is_collision
-from common.database.multi_row import MultiKeySelect, MultiRowInsert, plain_statement
+from common.database.multi_row import MultiKeySelect, MultiRowInsert, OneSelect
 from common.database.one_trip import Statement
 from common.database.transaction import Transaction
 
@@ -88,7 +88,7 @@ class RecordStore:
         self._row_time = RowTime(database, tool_invocation.name, "created_at", zone)
         self._moment: Any = _key.created_at.type.dialect_impl(dialect).result_processor(dialect, None)
         step: ColumnElement[int] = literal_column("1") if database.is_sqlite else _STEP
-        self._clock = plain_statement(select(database.now(), step), dialect)
+        self._clock = OneSelect(select(database.now(), step), dialect).of({})
         self._sees_repeats = False
 
     async def record_batches(

@@ -22,6 +22,7 @@ from sqlalchemy.types import BINARY
 from common.database.faults import WriteConflict, is_read_only, store_conflict, translate
 from common.database.meter import DatabaseMeter
 from common.database.mysql import BEGIN_ON_SERVER, prepare_mysql
+from common.database.one_trip import Rows, Statement, one_trip
 from common.database.sqlite import BEGIN_ON_SQLITE, prepare_sqlite
 from common.database.transaction import Transaction
 from common.database.types import UtcDateTime
@@ -79,6 +80,15 @@ class Database:
         migration, may take as long as it likes.
         """
         return await self.uncancelled(self._read(work, None if unhurried else self._answer_seconds))
+
+    async def fetch(self, statement: Statement) -> Rows:
+        """The rows of one statement that reads, as the driver gives them; errors are those of `read`."""
+
+        async def work(connection: AsyncConnection) -> Rows:
+            (result,) = await one_trip(connection, [statement])
+            return result.rows
+
+        return await self.read(work)
 
     async def write(self, work: Work[T], *, unhurried: bool = False) -> T:
         """Run a transaction and commit it; `work` is run again from its start after a deadlock.

@@ -1,10 +1,10 @@
-"""Statements about many rows, without building an expression for each row.
+"""Statements below the expression layer of SQLAlchemy, for one trip or for many rows.
 
 SQLAlchemy compiles a statement once, for one row; the part that is about the row is then repeated. Values go
 to the driver as they are, without the column types' conversions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -91,9 +91,19 @@ class MultiKeySelect:
         return Statement(self._parts.repeated(len(keys), " OR "), values)
 
 
-def plain_statement(query: Select[Any], dialect: Dialect) -> Statement:
-    """A query without parameters, for a trip."""
-    return Statement(query.compile(dialect=dialect).string)
+class OneSelect:
+    """`query`, whose parameters are filled by their names. Values go to the driver as they are here, too."""
+
+    def __init__(self, query: Select[Any], dialect: Dialect) -> None:
+        compiled = query.compile(dialect=dialect)
+        self._text = compiled.string
+        constants = compiled.params  # what stands in the query itself; None for what is to be given
+        self._values = [(name, constants[name]) for name in _parameters(compiled)]
+
+    def of(self, given: Mapping[str, Any]) -> Statement:
+        """The statement with these values."""
+        values = tuple(given[name] if constant is None else constant for name, constant in self._values)
+        return Statement(self._text, values)
 
 
 def _parameters(compiled: SQLCompiler) -> tuple[str, ...]:

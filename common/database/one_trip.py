@@ -20,7 +20,7 @@ class Statement(NamedTuple):
     """SQL with the driver's mark for each value. Where that is %s, a per cent sign of SQL is doubled."""
 
     text: str
-    values: Sequence[Any] = ()
+    values: tuple[Any, ...] = ()
 
 
 class Result(NamedTuple):

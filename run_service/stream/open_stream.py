@@ -7,6 +7,7 @@ too long; that costs two assignments a message instead of a timer for each.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Protocol
 
 from common.background import start_task
@@ -32,7 +33,6 @@ class OpenStream:
         self.task = _current_task()
         self._outlet = outlet
         self._write = outlet.write
-        self._loop = asyncio.get_running_loop()
         self._begins = False
         self._writing_since: float | None = None
         self._ended_with: ErrorReason.ValueType | None = None
@@ -52,7 +52,7 @@ class OpenStream:
 
     async def send(self, frame: bytes) -> None:
         """Write a message that brings no event."""
-        self._writing_since = self._loop.time()
+        self._writing_since = monotonic()
         await self._write(frame)
         self._writing_since = None
 
@@ -61,16 +61,16 @@ class OpenStream:
 
         Each counts as sent when its write begins: the transport does not give it back.
         """
-        write, time = self._write, self._loop.time
+        write, now = self._write, monotonic
         for frame in frames:
             self.last_seq += 1
-            self._writing_since = time()
+            self._writing_since = now()
             await write(frame)
         self._writing_since = None
 
     def stalled(self, seconds: float) -> bool:
         """True if one write has waited for longer than `seconds`."""
-        return self._writing_since is not None and self._loop.time() - self._writing_since > seconds
+        return self._writing_since is not None and monotonic() - self._writing_since > seconds
 
     def end(self, reason: "ErrorReason.ValueType") -> None:
         """End the stream for `reason`, wherever it waits."""

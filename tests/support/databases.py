@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from audit_service.store import AUDIT_SCHEMA
-from common.database import Database, migrate, transaction
+from common.database import Database, engine, migrate, transaction
 from common.database.one_trip import Result, Statement, one_trip
 from run_service.store import SCHEMA as RUN_SCHEMA
 from tests.support.engines import run_sql
@@ -85,13 +85,13 @@ def noted_statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
             noted.extend(statements)
         return await one_trip(connection, statements)
 
-    engine = database._engine.sync_engine
-    event.listen(engine, "before_cursor_execute", note)
+    noting = database._engine.sync_engine
+    event.listen(noting, "before_cursor_execute", note)
     try:
-        with patch.object(transaction, "one_trip", note_trip):
+        with patch.object(transaction, "one_trip", note_trip), patch.object(engine, "one_trip", note_trip):
             yield noted
     finally:
-        event.remove(engine, "before_cursor_execute", note)
+        event.remove(noting, "before_cursor_execute", note)
 
 
 @pytest.fixture
