@@ -28,6 +28,7 @@ NAMES = (
     "idle_memory",
     "start",
     "workers",
+    "overload",
 )
 SHORT = Effort(seconds=1.0, rounds=3, scale=0.1)
 

@@ -18,6 +18,12 @@ MARK = b"000000000000"
 
 _DRAIN_SECONDS = 30.0
 
+_SETTLE_SECONDS = 1.0
+"""A burst is let in; how late calls are is measured when it is over and overload lasts."""
+
+_REST_SECONDS = 1.0
+"""What the services' grpc-retry-pushback-ms says where they are overloaded."""
+
 
 def requests(templates: list[bytes], numbers: Iterator[int], count: int, mark: bytes = MARK) -> deque[bytes]:
     """`count` encoded messages, of the templates in turns; each mark becomes another number as long as it."""
@@ -94,6 +100,71 @@ class UnaryJob:
         self.reply_bytes += len(reply.body)
 
 
+class HeedingJob:
+    """Callers that each make one call after the other, and rest as long as a refusal tells them to."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._callers, self._seconds = job["lanes"], job["seconds"]
+        templates = [bytes.fromhex(one) for one in job["templates"]]
+        count = int(job["most_per_second"] * self._seconds) + self._callers
+        numbers = itertools.count(job["first_number"])
+        self._requests = requests(templates, numbers, count, bytes.fromhex(job["mark"]))
+        self._connection = Connection(job["address"], job["path"])
+        self._resting: deque[float] = deque()  # until when, the earliest first
+        self._settled = 0.0
+        self.acknowledged = self.refused = 0
+        self.errors: Counter[str] = Counter()
+        self.took: list[float] = []
+
+    def run(self) -> dict[str, Any]:
+        """Call for the time given, then wait for what is on its way; the counts."""
+        cpu, begin = time.process_time(), time.monotonic()
+        end = begin + self._seconds
+        self._settled = begin + _SETTLE_SECONDS
+        self._call(self._callers)
+        while (now := time.monotonic()) < end:
+            while self._resting and self._resting[0] <= now:
+                self._resting.popleft()
+                self._call(1)
+            self._connection.flush()
+            if self._connection.has_news(0.001):
+                self._call(self._take())
+        while self._connection.open:
+            self._take()
+        spent, cpu = time.monotonic() - begin, time.process_time() - cpu
+        self._connection.close()
+        took = sorted(self.took)
+        return {
+            "acknowledged": self.acknowledged,
+            "refused": self.refused,
+            "errors": self.errors,
+            "seconds": spent,
+            "p99": took[int(len(took) * 0.99)] if took else 0.0,
+            "cpu_share": cpu / spent,
+        }
+
+    def _call(self, count: int) -> None:
+        for _ in range(count):
+            self._connection.send(self._requests.popleft())
+
+    def _take(self) -> int:
+        """Settle what has come; how many callers can call again at once."""
+        changed = self._connection.receive()
+        now, free = time.monotonic(), 0
+        for _, reply, ended in changed:
+            if ended and reply.ok:
+                self.acknowledged += 1
+                if reply.sent >= self._settled:
+                    self.took.append(now - reply.sent)
+                free += 1
+            elif ended and b"grpc-retry-pushback-ms" in reply.status:
+                self.refused += 1
+                self._resting.append(now + _REST_SECONDS)
+            elif ended:
+                self.errors[status_text(reply)] += 1
+        return free
+
+
 class StreamsJob:
     """Many subscribers of one run; ready when each has got its first message, which tells no event."""
 
@@ -144,7 +215,11 @@ class StreamsJob:
         return new
 
 
-_JOBS: dict[str, type[UnaryJob | StreamsJob]] = {"unary": UnaryJob, "streams": StreamsJob}
+_JOBS: dict[str, type[UnaryJob | HeedingJob | StreamsJob]] = {
+    "unary": UnaryJob,
+    "heeding": HeedingJob,
+    "streams": StreamsJob,
+}
 
 
 def _say(value: object) -> None:
@@ -153,7 +228,7 @@ def _say(value: object) -> None:
 
 def main() -> None:
     """Do the jobs of stdin until it ends."""
-    kept: list[UnaryJob | StreamsJob] = []
+    kept: list[UnaryJob | HeedingJob | StreamsJob] = []
     for line in sys.stdin:
         given = json.loads(line)
         try:
@@ -164,7 +239,7 @@ def main() -> None:
             _say(job.run())
         except (BrokenConnectionError, OSError) as error:
             _say({"failed": str(error) or type(error).__name__})
-        if given["kind"] == "unary":
+        if given["kind"] != "streams":
             kept.clear()
 
 

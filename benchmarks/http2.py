@@ -4,6 +4,7 @@ A client of grpc.aio spends as much time on a call as the server does, so on one
 This one sends frames that were made beforehand and looks in each answer for one thing: `grpc-status: 0`.
 """
 
+import select
 import socket
 import struct
 import time
@@ -106,6 +107,10 @@ class Connection:
         if self._out:
             self._socket.sendall(b"".join(self._out))
             self._out.clear()
+
+    def has_news(self, seconds: float) -> bool:
+        """True if something has come; waits for it so long."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def receive(self) -> list[tuple[int, Reply, bool]]:
         """Wait for something to come; the streams that got something, and whether they ended."""

@@ -96,6 +96,28 @@ class Drivers:
             sum(one["cpu_share"] for one in found),
         )
 
+    def heeding(
+        self, address: str, path: str, templates: Sequence[bytes], *, callers: int, seconds: float
+    ) -> list[dict[str, Any]]:
+        """So many callers that rest when they are refused; what each driver found, refusals among it."""
+        jobs = []
+        for _ in self._processes:
+            jobs.append(
+                {
+                    "kind": "heeding",
+                    "address": address,
+                    "path": path,
+                    "templates": [one.hex() for one in templates],
+                    "lanes": callers // len(self._processes),
+                    "most_per_second": 14_000 // len(self._processes),
+                    "seconds": seconds,
+                    "first_number": self._first_number,
+                    "mark": MARK.hex(),
+                }
+            )
+            self._first_number += _NUMBERS_OF_A_JOB
+        return self._run(self._processes, jobs)
+
     @contextmanager
     def streams(self, job: dict[str, Any], *, lanes: int) -> Iterator[Callable[[], list[dict[str, Any]]]]:
         """Open `lanes` subscribers, all there inside the context; what it gives waits for their frames."""

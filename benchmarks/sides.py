@@ -25,6 +25,7 @@ class Side:
         self.rates: list[float] = []
         self.cpu: list[float] = []
         self.p50: list[float] = []
+        self.p99: list[float] = []
         self.shares: list[float] = []
         self.acknowledged = 0
         self.reply_bytes = 0
@@ -46,11 +47,12 @@ class Side:
         self.rates.append(load.rate * self._items)
         self.cpu.append((self._server.cpu_seconds - before) / load.acknowledged / self._items * 1e6)
         self.p50.append(load.p50 * 1000)
+        self.p99.append(load.p99 * 1000)
         self.shares.append(load.driver_share)
 
     def forget(self) -> None:
         """Leave the samples so far out of the account; what was acknowledged stays counted."""
-        for samples in (self.rates, self.cpu, self.p50, self.shares):
+        for samples in (self.rates, self.cpu, self.p50, self.p99, self.shares):
             samples.clear()
 
 

@@ -6,7 +6,7 @@ all of them late without getting more done. Then as many are let in as are worke
 may wait (Little's law: in flight = rate x time). To look at the fastest is the idea of CoDel (RFC 8289).
 """
 
-WAIT_SECONDS = 0.25
+WAIT_SECONDS = 0.15
 """What a call may wait: many times what one takes, and a small part of any deadline."""
 
 LOOK_SECONDS = 0.5
