@@ -80,9 +80,13 @@ async def test_a_cancelled_task_stays_cancelled_and_its_run_is_cancelled(
 
 
 async def test_a_timeout_around_a_run_is_a_timeout_and_cancels_it(runs: FakeLife, client: RunClient) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05), begun(client):
+    async def agent() -> None:
+        async with asyncio.timeout(None) as clock, begun(client):
+            clock.reschedule(asyncio.get_running_loop().time())
             await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await agent()
     assert runs.ended_as == ("CANCELLED", "RUN_CANCELLED")
 
 
