@@ -22,6 +22,7 @@ _MYSQL_AWAY = frozenset(
     | {1021, 1037, 1041, 1114, 1135}  # the server's disk or memory is full
     | {1129, 1152, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013, 2014, 2055}  # the line
 )
+_MYSQL_DEADLOCK = 1213
 _MYSQL_DUPLICATE = 1062
 _MYSQL_WRONG_TEXT = 1366
 _SQLITE_DUPLICATES = frozenset({1555, 2067})  # extended result codes: of a primary key, of another
@@ -72,7 +73,7 @@ def is_duplicate(error: exc.DBAPIError) -> bool:
 
 def is_collision(error: exc.DBAPIError) -> bool:
     """True if somebody else has stored the same key, or is storing it: a duplicate, or a deadlock."""
-    return is_duplicate(error) or _number(error.orig) in _MYSQL_CONFLICTS
+    return is_duplicate(error) or _number(error.orig) == _MYSQL_DEADLOCK
 
 
 def is_unstorable_text(error: exc.DBAPIError) -> bool:
