@@ -39,9 +39,10 @@ class Load:
 
 
 class Drivers:
-    """`count` driver processes on the driver's cores."""
+    """`count` driver processes on the driver's cores; together they make so many requests beforehand."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, most_per_second: int = 14_000) -> None:
+        self._most_per_second = most_per_second
         with on_cores(CORES.driver):
             self._processes = [
                 subprocess.Popen(
@@ -62,7 +63,7 @@ class Drivers:
         *,
         lanes: int,
         seconds: float,
-        most_per_second: int = 14_000,
+        most_per_second: int | None = None,
         mark: bytes = MARK,
     ) -> Load:
         """Keep `lanes` calls in flight for `seconds`, each request with numbers of its own.
@@ -80,7 +81,7 @@ class Drivers:
                     "templates": [one.hex() for one in templates[at :: len(used)] or templates],
                     "lanes": len(range(at, lanes, len(used))),
                     "seconds": seconds,
-                    "most_per_second": most_per_second // len(used),
+                    "most_per_second": (most_per_second or self._most_per_second) // len(used),
                     "first_number": self._first_number,
                     "mark": mark.hex(),
                 }
@@ -109,7 +110,7 @@ class Drivers:
                     "path": path,
                     "templates": [one.hex() for one in templates],
                     "lanes": callers // len(self._processes),
-                    "most_per_second": 14_000 // len(self._processes),
+                    "most_per_second": self._most_per_second // len(self._processes),
                     "seconds": seconds,
                     "first_number": self._first_number,
                     "mark": MARK.hex(),
