@@ -32,7 +32,7 @@ def measure(there: Stage) -> list[Row]:
         return []
     what = "RecordToolInvocation, 2 workers"
     with contextlib.ExitStack() as opened:
-        # The kernel spreads connections unevenly: one that has a worker for itself sends many times its share.
+        # The kernel spreads connections unevenly: one with a worker for itself sends many times its share.
         drivers = Drivers(_DRIVERS, most_per_second=56_000)
         opened.callback(drivers.close)
         sqls: list[Sql] = []
