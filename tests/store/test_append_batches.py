@@ -83,6 +83,7 @@ async def test_a_refused_call_leaves_nothing_and_harms_no_neighbour(server: RunS
     changed = RunEventInput()
     changed.CopyFrom(clash)
     changed.step_id = 99
+    await append(server.stub, good, clash)  # before the others: calls that are sent together have no order
     told = await all_at_once(
         server,
         [
