@@ -110,7 +110,7 @@ class _Taker:
     def text(self, place: str, value: object, kind: Kind) -> str | None:
         if value is None:
             return None
-        if type(value) is str and kind.admitted.fullmatch(value):
+        if isinstance(value, str) and kind.admits(value):
             return value
         self._drop(place)
         return None

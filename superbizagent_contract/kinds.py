@@ -6,6 +6,7 @@ ASCII, so a trailing newline or a look-alike digit never passes.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from superbizagent_contract.credentials import CREDENTIAL_PATTERN
@@ -13,30 +14,27 @@ from superbizagent_contract.credentials import CREDENTIAL_PATTERN
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A closed set of strings. `rule` is what a refused caller is told; it never repeats the value.
-
-    `admitted` is what `admits` matches the whole value with.
-    """
+    """A closed set of strings. `rule` is what a refused caller is told; it never repeats the value."""
 
     name: str
     pattern: str
     rule: str
     _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
-    admitted: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    admits: Callable[[str], re.Match[str] | None] = field(init=False, repr=False, compare=False)
+    """Something if the value may be passed on, else None: it fits and does not look like a credential.
+
+    The matcher itself and no method around it: every string of every write is asked.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_match", re.compile(self.pattern, re.ASCII))
-        # Both questions in one, as every string of every write is asked both.
+        # Both questions in one.
         admitted = rf"(?!(?:{CREDENTIAL_PATTERN})\Z)(?:{self.pattern})"
-        object.__setattr__(self, "admitted", re.compile(admitted, re.ASCII))
+        object.__setattr__(self, "admits", re.compile(admitted, re.ASCII).fullmatch)
 
     def fits(self, value: str) -> bool:
         """True if the whole value has the form of this kind; credentials are judged by `admits`."""
         return self._match.fullmatch(value) is not None
-
-    def admits(self, value: str) -> bool:
-        """True if the value may be passed on: it fits and does not look like a credential."""
-        return self.admitted.fullmatch(value) is not None
 
 
 def _code(name: str, longest: int) -> Kind:
