@@ -16,12 +16,7 @@ def fingerprint(content: Mapping[str, Any]) -> str:
     A key whose value is None is the same as no key: absent. 0, "" and False are present. Values are strings,
     integers, booleans, floats, or lists of them; times and durations are given as integers.
     """
-    present = [(key, content[key]) for key in sorted(content) if content[key] is not None]
     canonical = ",".join(
-        # Most values are text; a call less for each of them.
-        [
-            f"{quoted(key)}:{quoted(value) if type(value) is str else json_value(value)}"
-            for key, value in present
-        ]
+        [f"{quoted(key)}:{json_value(content[key])}" for key in sorted(content) if content[key] is not None]
     )
     return hashlib.sha256(f"{{{canonical}}}".encode("ascii")).hexdigest()

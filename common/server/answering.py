@@ -23,8 +23,6 @@ def answering(method: Method, inner: Handler) -> Handler:
             answer = to_answer(refusal)
         # Aborted out here: inside the except block the cause would travel along as context of the abort's
         # exception, into whatever reports exceptions.
-        if limit is None:
-            await context.abort(answer.code, answer.sentence, answer.trailers)
         try:
             async with asyncio.timeout(limit):
                 await context.abort(answer.code, answer.sentence, answer.trailers)

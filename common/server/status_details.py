@@ -1,7 +1,5 @@
 """A refusal as gRPC carries it: code, fixed sentence, and google.rpc details in the trailers."""
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import grpc
@@ -11,7 +9,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from common.error_table import ANSWERS
-from common.errors import Refusal, Violation
+from common.errors import Refusal
 from superbizagent.error.v1.error_reason_pb2 import ErrorReason
 
 DOMAIN = "superbizagent"
@@ -37,11 +35,7 @@ class Answer(NamedTuple):
 
 def reason_name(refusal: Refusal) -> str:
     """The reason as ErrorInfo and the log name it: without its prefix."""
-    return _name(refusal.reason)
-
-
-def _name(reason: "ErrorReason.ValueType") -> str:
-    return ErrorReason.Name(reason).removeprefix(_REASON_PREFIX)
+    return ErrorReason.Name(refusal.reason).removeprefix(_REASON_PREFIX)
 
 
 def code_of(refusal: Refusal) -> grpc.StatusCode:
@@ -51,39 +45,23 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
 
 def to_answer(refusal: Refusal) -> Answer:
     """Everything that a caller is told about a refusal."""
-    metadata = refusal.metadata()
-    if metadata or refusal.violations:
-        return _answer(refusal.reason, metadata, refusal.violations, refusal.retry_after)
-    return _plain_answer(refusal.reason, refusal.retry_after)
-
-
-@lru_cache(maxsize=64)
-def _plain_answer(reason: "ErrorReason.ValueType", retry_after: float | None) -> Answer:
-    """Kept: an overloaded or draining server gives the same one thousands of times."""
-    return _answer(reason, {}, (), retry_after)
-
-
-def _answer(
-    reason: "ErrorReason.ValueType",
-    metadata: Mapping[str, str],
-    violations: Sequence[Violation],
-    retry_after: float | None,
-) -> Answer:
-    code = grpc.StatusCode[ANSWERS[reason].code]
-    sentence = ANSWERS[reason].sentence
-    details: list[Message] = [ErrorInfo(reason=_name(reason), domain=DOMAIN, metadata=metadata)]
+    code = code_of(refusal)
+    sentence = ANSWERS[refusal.reason].sentence
+    details: list[Message] = [
+        ErrorInfo(reason=reason_name(refusal), domain=DOMAIN, metadata=refusal.metadata())
+    ]
     trailers: list[tuple[str, str | bytes]] = []
     if code is grpc.StatusCode.INVALID_ARGUMENT:
         details.append(
             BadRequest(
                 field_violations=[
                     BadRequest.FieldViolation(field=violation.field, description=violation.rule)
-                    for violation in violations[:_MAX_VIOLATIONS]
+                    for violation in refusal.violations[:_MAX_VIOLATIONS]
                 ]
             )
         )
     if code in _RETRIED:
-        seconds = _DEFAULT_RETRY_SECONDS if retry_after is None else retry_after
+        seconds = _DEFAULT_RETRY_SECONDS if refusal.retry_after is None else refusal.retry_after
         retry = RetryInfo()
         retry.retry_delay.FromMilliseconds(round(seconds * 1000))
         details.append(retry)
