@@ -98,30 +98,40 @@ class FrequentLine:
 
     def __init__(self, logger: str, event: str, **same: str) -> None:
         """Text in `same` stands in every line."""
-        self._json = f', "level": "info", "logger": {quoted(logger)}, "event": {quoted(event)}' + "".join(
-            f', "{key}": {json_value(safe_value(value))}' for key, value in same.items()
-        )
-        self._text = f" {'info':<8} {logger}: {event}" + "".join(
-            f" {key}={_plain(value)}" for key, value in same.items()
-        )
+        place = f', "level": "info", "logger": {quoted(logger)}, "event": {quoted(event)}'
+        self._json = place + _json_items(same)
+        self._text = f" {'info':<8} {logger}: {event}{_text_items(same)}"
 
     def write(self, **values: Any) -> None:
         """Write it with these values of allowed keys."""
         if _output.level > _LEVELS["info"]:
             return
         time = dt.datetime.now(dt.UTC).isoformat()[: -len("+00:00")]
-        trace_id = current_trace_id.get()
-        if trace_id is not None:
-            values["trace_id"] = trace_id
-        if _output.worker is not None:
-            values["worker"] = _output.worker
-        shown = [(key, value) for key, value in values.items() if key in ALLOWED_KEYS]
+        _add_place(None, "info", values)
         if _output.as_json:
-            rest = "".join([f', "{key}": {json_value(safe_value(value))}' for key, value in shown])
-            _sink.write(f'{{"timestamp": "{time}Z"{self._json}{rest}}}\n')
+            _sink.write(f'{{"timestamp": "{time}Z"{self._json}{_json_items(values)}}}\n')
         else:
-            rest = "".join([f" {key}={_plain(safe_value(value))}" for key, value in shown if value != ""])
-            _sink.write(f"{time[11:23]}{self._text}{rest}\n")
+            _sink.write(f"{time[11:23]}{self._text}{_text_items(values)}\n")
+
+
+def _json_items(values: Mapping[str, Any]) -> str:
+    return "".join(
+        [
+            f', "{key}": {json_value(safe_value(value))}'
+            for key, value in values.items()
+            if key in ALLOWED_KEYS
+        ]
+    )
+
+
+def _text_items(values: Mapping[str, Any]) -> str:
+    return "".join(
+        [
+            f" {key}={_plain(safe_value(value))}"
+            for key, value in values.items()
+            if key in ALLOWED_KEYS and value != ""
+        ]
+    )
 
 
 class _Sink:
