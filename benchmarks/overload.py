@@ -13,7 +13,7 @@ from benchmarks import ready_made
 from benchmarks.command import main
 from benchmarks.runs import create_runs
 from benchmarks.servers import Server
-from benchmarks.sides import Side
+from benchmarks.sides import Side, check_count
 from benchmarks.stage import Stage, say
 from benchmarks.table import Row
 
@@ -24,36 +24,45 @@ _RUNS = 200
 
 def measure(there: Stage) -> list[Row]:
     """Both writes that share commits."""
-    with there.service("audit_service") as (server, _):
-        rows = _of("RecordToolInvocation", there, server, ready_made.RECORD, ready_made.records())
-    with there.service("run_service") as (server, _):
+    with there.service("audit_service") as (server, sql):
+        rows, acknowledged = _of(
+            "RecordToolInvocation", there, server, ready_made.RECORD, ready_made.records()
+        )
+        check_count(sql, "tool_invocation", acknowledged)
+    with there.service("run_service") as (server, sql):
         appends = [ready_made.append(run) for run in create_runs(server.address, _RUNS)]
-        rows += _of("AppendRunEvents", there, server, ready_made.APPEND, appends)
-    return rows
+        before = sql.count("sba_run_event")
+        more, acknowledged = _of("AppendRunEvents", there, server, ready_made.APPEND, appends)
+        check_count(sql, "sba_run_event", acknowledged, before)
+    return rows + more
 
 
-def _of(name: str, there: Stage, server: Server, path: str, templates: list[bytes]) -> list[Row]:
+def _of(name: str, there: Stage, server: Server, path: str, templates: list[bytes]) -> tuple[list[Row], int]:
+    """The rows of a method, and how many of its calls were acknowledged."""
     unloaded = Side(there.drivers, server, path, templates, _UNLOADED)
     peak = Side(there.drivers, server, path, templates, _PEAK)
     accepted: list[float] = []
     late: list[float] = []
-    refused: list[int] = []
+    acknowledged = refused = 0
 
     def over(seconds: float) -> None:
+        nonlocal acknowledged, refused
         found = there.drivers.heeding(
             server.address, path, templates, callers=_TIMES * _PEAK, seconds=max(seconds, 2.0)
         )
-        accepted.append(sum(one["acknowledged"] for one in found) / max(one["seconds"] for one in found))
+        answered = sum(one["acknowledged"] for one in found)
+        acknowledged += answered
+        accepted.append(answered / max(one["seconds"] for one in found))
         late.append(max(one["p99"] for one in found) * 1000)
-        refused.append(sum(one["refused"] for one in found))
+        refused += sum(one["refused"] for one in found)
 
     there.in_turns(unloaded, peak, over)
     rounds = there.effort.rounds
     accepted, late = accepted[-rounds:], late[-rounds:]
-    say(f"{name}: {sum(refused)} calls were refused")
+    say(f"{name}: {refused} calls were refused")
     limit = [max(both) for both in zip(peak.rates, unloaded.rates, strict=True)]
     at = f"{name}, {_TIMES * _PEAK} callers"
-    return [
+    rows = [
         Row(f"{at}: accepted", "calls/s", accepted, limit, "peak", bar=0.80),
         Row(
             f"{at}: p99 of what is accepted",
@@ -65,6 +74,7 @@ def _of(name: str, there: Stage, server: Server, path: str, templates: list[byte
             at_least=False,
         ),
     ]
+    return rows, acknowledged + unloaded.acknowledged + peak.acknowledged
 
 
 if __name__ == "__main__":

@@ -71,23 +71,19 @@ class Drivers:
         Lane n sends the templates n, n + lanes, … in turns. Raises DriverError for any reply that is not OK.
         """
         used = self._processes[: max(1, min(lanes, len(self._processes)))]
-        jobs = []
-        for at in range(len(used)):
-            jobs.append(
-                {
-                    "kind": "unary",
-                    "address": address,
-                    "path": path,
-                    "templates": [one.hex() for one in templates[at :: len(used)] or templates],
+        most = (most_per_second or self._most_per_second) // len(used)
+        found = self._run(
+            used,
+            [
+                self._numbered("unary", address, path, templates[at :: len(used)] or templates, mark)
+                | {
                     "lanes": len(range(at, lanes, len(used))),
                     "seconds": seconds,
-                    "most_per_second": (most_per_second or self._most_per_second) // len(used),
-                    "first_number": self._first_number,
-                    "mark": mark.hex(),
+                    "most_per_second": most,
                 }
-            )
-            self._first_number += _NUMBERS_OF_A_JOB
-        found = self._run(used, jobs)
+                for at in range(len(used))
+            ],
+        )
         return Load(
             max(one["seconds"] for one in found),
             sum(one["acknowledged"] for one in found),
@@ -101,23 +97,28 @@ class Drivers:
         self, address: str, path: str, templates: Sequence[bytes], *, callers: int, seconds: float
     ) -> list[dict[str, Any]]:
         """So many callers that rest when they are refused; what each driver found, refusals among it."""
-        jobs = []
-        for _ in self._processes:
-            jobs.append(
-                {
-                    "kind": "heeding",
-                    "address": address,
-                    "path": path,
-                    "templates": [one.hex() for one in templates],
-                    "lanes": callers // len(self._processes),
-                    "most_per_second": self._most_per_second // len(self._processes),
-                    "seconds": seconds,
-                    "first_number": self._first_number,
-                    "mark": MARK.hex(),
-                }
-            )
-            self._first_number += _NUMBERS_OF_A_JOB
+        count = len(self._processes)
+        share = {
+            "lanes": callers // count,
+            "seconds": seconds,
+            "most_per_second": self._most_per_second // count,
+        }
+        jobs = [self._numbered("heeding", address, path, templates, MARK) | share for _ in range(count)]
         return self._run(self._processes, jobs)
+
+    def _numbered(
+        self, kind: str, address: str, path: str, templates: Sequence[bytes], mark: bytes
+    ) -> dict[str, Any]:
+        """What every job says of its calls; the numbers of its requests are its own."""
+        first, self._first_number = self._first_number, self._first_number + _NUMBERS_OF_A_JOB
+        return {
+            "kind": kind,
+            "address": address,
+            "path": path,
+            "templates": [one.hex() for one in templates],
+            "first_number": first,
+            "mark": mark.hex(),
+        }
 
     @contextmanager
     def streams(self, job: dict[str, Any], *, lanes: int) -> Iterator[Callable[[], list[dict[str, Any]]]]:
