@@ -20,7 +20,6 @@ Result = TypeVar("Result")
 
 _RETRY_AFTER_SECONDS = 0.5  # told to callers that found the queue full
 _PATIENCE_SECONDS = 1.0
-
 _ALONE_AT_ONCE = 4  # items of a failed batch that are tried alone at the same time
 
 _QUIET_TURNS = 8

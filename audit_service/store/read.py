@@ -23,7 +23,7 @@ from audit_service.projection import RawRow
 from audit_service.store.columns_read import raw_columns, raw_row_maker
 from audit_service.store.tables import tool_invocation
 from common.database import ROW_TIME, Database, RowTime, time_text
-from common.database.multi_row import OneSelect
+from common.database.statements import OneSelect
 
 _table = tool_invocation.c
 _indexes = {
@@ -129,7 +129,7 @@ class ReadStore:
 
     def _in_zone(self, moment: dt.datetime | None) -> str | None:
         # Not cut to the precision of the rows: they are compared with the moment that was asked for.
-        return None if moment is None else time_text(moment.astimezone(self._zone).replace(tzinfo=None))
+        return None if moment is None else time_text(moment, self._zone)
 
     def _filled(self, query: Select[Any]) -> OneSelect:
         return OneSelect(query, self._database.dialect)

@@ -24,8 +24,8 @@ from audit_service.model import Conflict, NewInvocation, Recorded
 from audit_service.store.tables import tool_invocation, tool_invocation_key
 from common.database import Database, RowTime, time_text
 from common.database.faults import is_collision
-from common.database.multi_row import MultiKeySelect, MultiRowInsert, OneSelect
-from common.database.one_trip import Statement
+from common.database.one_trip import Statement, all_rows
+from common.database.statements import MultiKeySelect, MultiRowInsert, OneSelect
 from common.database.transaction import Transaction
 
 Key = tuple[str, str]
@@ -74,6 +74,7 @@ class RecordStore:
 
     def __init__(self, database: Database, zone: dt.tzinfo) -> None:
         self._database = database
+        self._zone = zone
         dialect = database.dialect
         with_ids = tool_invocation_key.insert().values(invocation_id=_row_id(database))
         self._insert_rows = MultiRowInsert(tool_invocation.insert(), (*NewRow._fields, "created_at"), dialect)
@@ -142,8 +143,7 @@ class RecordStore:
         _, *found = await transaction.run(self._claim_keys.of(claims), *self._select_keys.of(keys))
         stored = {
             (run_id, call_id): _StoredKey(fingerprint, claim_of, invocation_id, self._moment(time))
-            for result in found
-            for run_id, call_id, fingerprint, claim_of, invocation_id, time in result.rows
+            for run_id, call_id, fingerprint, claim_of, invocation_id, time in all_rows(found)
         }
         own = {key: one for key, one in firsts.items() if stored[key].claim == claim}
         ids: dict[Key, int] = {}
@@ -156,9 +156,8 @@ class RecordStore:
         (found,) = await transaction.run(self._clock)
         ((now, step),) = found.rows
         # The same moment in both tables, as precise as the rows can hold it.
-        moment: dt.datetime = self._moment(now)
-        cut, row_time = self._row_time.cut(moment), self._row_time.to_row(moment)
-        return _Clock(cut, time_text(cut.replace(tzinfo=None)), time_text(row_time), step)
+        cut = self._row_time.cut(self._moment(now))
+        return _Clock(cut, time_text(cut), time_text(cut, self._zone), step)
 
     def _rows_and_keys(
         self, keys: MultiRowInsert, new: Mapping[Key, NewInvocation], claim: str, clock: _Clock

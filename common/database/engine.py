@@ -14,44 +14,36 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Dialect, Function, Insert, Table, and_, cast, exc, func, literal_column
 from sqlalchemy.dialects import mysql, sqlite
-from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import BINARY
 
+from common.database.connecting import connect_to
 from common.database.faults import WriteConflict, is_read_only, store_conflict, translate
 from common.database.meter import DatabaseMeter
-from common.database.mysql import BEGIN_ON_SERVER, prepare_mysql
+from common.database.mysql import BEGIN_ON_SERVER
 from common.database.one_trip import Rows, Statement, one_trip
-from common.database.sqlite import BEGIN_ON_SQLITE, prepare_sqlite
+from common.database.sqlite import BEGIN_ON_SQLITE
 from common.database.transaction import Transaction
 from common.database.types import UtcDateTime
 from common.metrics import Metrics
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
-
-LOCK_WAIT_SECONDS = 3
-"""How long a statement waits for a lock of somebody else. InnoDB looks once a second: it may be 4."""
+Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 _ATTEMPTS = 5  # of a transaction that meets deadlocks
 _RETRY_SECONDS = 4.0  # after that no further attempt begins: what is told later, nobody waits for
-_ACQUIRE_SECONDS = 3.0  # for a connection of the pool; longer waiting helps nobody
 _ANSWER_SECONDS = 5.0
 """How long a server may take for one piece of work, lock waits included. Half of the time that a call has by
 default: the caller is still told that the store does not answer, and the connection is given up."""
-
-_RECYCLE_SECONDS = 1800.0
-_IDLE_SECONDS = 60
-"""After so long without a word the server ends a session. A replica that was cut off in the middle of a
-transaction would otherwise keep the lock on its run for the server's default of eight hours."""
 
 
 class Database:
     """One database, by SQLAlchemy URL. `pool_size` is the most connections that are open at once."""
 
     def __init__(self, url: str, pool_size: int = 10, meter: DatabaseMeter | None = None) -> None:
-        self._engine = _create_engine(url, pool_size)
+        self._engine = connect_to(url, pool_size)
         self._meter = DatabaseMeter(Metrics(), "") if meter is None else meter
         self._meter.watch(pool_size, lambda: self.connections_in_use)
         self._writing_engine = self._engine.execution_options(sba_writing=True)
@@ -97,11 +89,18 @@ class Database:
         lock that was not released; STORE_UNAVAILABLE when the database does not answer.
         """
         seconds = None if unhurried else self._answer_seconds
-        return await self.uncancelled(self._tried(lambda: self._write_once(work, seconds)))
+        return await self.uncancelled(self._tried(self._writing_engine.begin, work, seconds))
 
     async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Like `write`, for work that sends its statements together. What it leaves open is committed."""
-        return await self.uncancelled(self._tried(lambda: self._transact_once(work)))
+
+        async def carry_out(connection: AsyncConnection) -> T:
+            transaction = Transaction(connection, BEGIN_ON_SQLITE if self.is_sqlite else BEGIN_ON_SERVER)
+            result = await work(transaction)
+            await transaction.commit()
+            return result
+
+        return await self.uncancelled(self._tried(self._engine.connect, carry_out, self._answer_seconds))
 
     async def uncancelled(self, work: Awaitable[T]) -> T:
         """Await `work` in a task of its own, which goes on to its end when the caller is cancelled."""
@@ -170,14 +169,14 @@ class Database:
             raise store_conflict()
         raise replacement
 
-    async def _tried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _tried(self, connect: Connect, work: Work[T], seconds: float | None) -> T:
         last_begin = asyncio.get_running_loop().time() + _RETRY_SECONDS
-        for number in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             try:
                 if self._writer is None:
-                    return await attempt()
+                    return await self._once(connect, work, seconds)
                 async with self._writer:
-                    return await attempt()
+                    return await self._once(connect, work, seconds)
             except Exception as error:
                 replacement = translate(error)
                 if replacement is None:
@@ -186,27 +185,16 @@ class Database:
                 raise replacement
             self._meter.conflict()
             # Jitter: two transactions that met in a deadlock must not meet again at once.
-            await asyncio.sleep(random.uniform(0, 0.01) * 2**number)  # noqa: S311
+            await asyncio.sleep(random.uniform(0, 0.01) * 2**attempt)  # noqa: S311
             if asyncio.get_running_loop().time() > last_begin:
                 break
         raise store_conflict()
 
-    async def _write_once(self, work: Work[T], seconds: float | None) -> T:
+    async def _once(self, connect: Connect, work: Work[T], seconds: float | None) -> T:
         begin = time.perf_counter()
         try:
-            async with self._in_time(self._writing_engine.begin(), seconds) as connection:
+            async with self._in_time(connect(), seconds) as connection:
                 return await work(connection)
-        finally:
-            self._meter.write_seconds(time.perf_counter() - begin)
-
-    async def _transact_once(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        begin = time.perf_counter()
-        try:
-            async with self._in_time(self._engine.connect(), self._answer_seconds) as connection:
-                transaction = Transaction(connection, BEGIN_ON_SQLITE if self.is_sqlite else BEGIN_ON_SERVER)
-                result = await work(transaction)
-                await transaction.commit()
-                return result
         finally:
             self._meter.write_seconds(time.perf_counter() - begin)
 
@@ -231,34 +219,3 @@ class Database:
                     # After a failover this connection may still lead to the old primary; a new one does not.
                     await connection.invalidate()
                 raise
-
-
-def _create_engine(url: str, pool_size: int) -> AsyncEngine:
-    parsed = make_url(url)
-    common: dict[str, Any] = {
-        "pool_size": pool_size,
-        "max_overflow": 0,
-        "pool_timeout": _ACQUIRE_SECONDS,
-        # Parameters are values: they must not stand in an exception or a log line.
-        "hide_parameters": True,
-    }
-    if parsed.get_backend_name() == "sqlite":
-        engine = create_async_engine(parsed, **common)
-        prepare_sqlite(engine)
-        return engine
-    init = (
-        f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}, "
-        # The same for locks of whole tables, such as an ALTER TABLE of others waits for: a year by default.
-        f"lock_wait_timeout = {LOCK_WAIT_SECONDS}, "
-        f"wait_timeout = CAST(LEAST(@@GLOBAL.wait_timeout, {_IDLE_SECONDS}) AS UNSIGNED), "
-        "sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
-    )
-    engine = create_async_engine(
-        parsed,
-        **common,
-        pool_recycle=_RECYCLE_SECONDS,
-        isolation_level="READ COMMITTED",
-        connect_args={"charset": "utf8mb4", "init_command": init, "connect_timeout": _ACQUIRE_SECONDS},
-    )
-    prepare_mysql(engine)
-    return engine

@@ -5,7 +5,8 @@ cases the layers of SQLAlchemy, which know one statement with one result. So thi
 driver; what the driver raises is made the same errors.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sqlalchemy import exc
@@ -28,6 +29,11 @@ class Result(NamedTuple):
 
     rows: Rows
     reported_id: int
+
+
+def all_rows(results: Iterable[Result]) -> Iterator[tuple[Any, ...]]:
+    """The rows of several results, one after the other."""
+    return chain.from_iterable(result.rows for result in results)
 
 
 async def one_trip(connection: AsyncConnection, statements: Sequence[Statement]) -> list[Result]:
@@ -94,8 +100,8 @@ def _rendered(driver: Any, statement: Statement) -> str:
             literals.append(f"'{value}'" if plain else f"'{escape(value)}'")
         elif kind is int:
             literals.append(str(value))
-        elif value is None:
-            literals.append("NULL")
+        elif kind is bool:
+            literals.append("1" if value else "0")
         else:
-            literals.append(driver.escape(value) if kind is not bool else "1" if value else "0")
+            literals.append("NULL" if value is None else driver.escape(value))
     return statement.text % tuple(literals)

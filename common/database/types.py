@@ -16,9 +16,9 @@ ROW_TIME = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 LONG_TEXT = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
-def time_text(naive: dt.datetime) -> str:
-    """A time in the form in which every engine takes it, for statements below the column types."""
-    return naive.isoformat(" ", "microseconds")
+def time_text(moment: dt.datetime, zone: dt.tzinfo = dt.UTC) -> str:
+    """A moment in a zone, in the form that every engine takes, for statements below the column types."""
+    return moment.astimezone(zone).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def id_string(length: int) -> TypeEngine[str]:

@@ -13,8 +13,8 @@ from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from common.database import Database, UtcDateTime, time_text
-from common.database.multi_row import MultiKeySelect, MultiRowInsert
-from common.database.one_trip import Statement
+from common.database.one_trip import all_rows
+from common.database.statements import MultiKeySelect, MultiRowInsert
 from common.database.transaction import Transaction
 from run_service.records import LockedRun, ManagedRun
 from run_service.store.tables import diagnosis_run, run_control, run_event
@@ -111,7 +111,8 @@ class BatchTransaction:
     async def lock_free(self, run_ids: Iterable[str]) -> list[FreeRun]:
         """Lock those of the runs that nobody else has locked."""
         keys = [(run_id,) for run_id in sorted(run_ids)]
-        return [FreeRun._make(row) for row in await self._fetch(self._statements.lock.of(keys))]
+        results = await self._transaction.run(*self._statements.lock.of(keys))
+        return [FreeRun._make(row) for row in all_rows(results)]
 
     async def read(
         self, locked: Iterable[FreeRun], events: Sequence[tuple[int, str]]
@@ -122,16 +123,14 @@ class BatchTransaction:
         """
         statements, from_driver = self._statements, self._statements.from_driver
         control, event = statements.controls.of([(run.pk,) for run in locked]), statements.stored.of(events)
-        rows = await self._transaction.run(*control, *event)
+        results = await self._transaction.run(*control, *event)
         controls = {
             pk: (head, lease, from_driver(until))
-            for result in rows[: len(control)]
-            for pk, head, lease, until in result.rows
+            for pk, head, lease, until in all_rows(results[: len(control)])
         }
         stored: dict[int, StoredEvents] = {}
-        for result in rows[len(control) :]:
-            for pk, event_id, seq, content in result.rows:
-                stored.setdefault(pk, {})[event_id] = (seq, content)
+        for pk, event_id, seq, content in all_rows(results[len(control) :]):
+            stored.setdefault(pk, {})[event_id] = (seq, content)
         return {run.run_id: _locked(run, controls.get(run.pk), from_driver) for run in locked}, stored
 
     async def commit(self, events: Sequence[Mapping[str, Any]], moved: Iterable[ManagedRun]) -> None:
@@ -144,9 +143,6 @@ class BatchTransaction:
             *([self._statements.insert.of([_event_values(event) for event in events])] if events else ()),
             *([self._statements.move.of(heads)] if heads else ()),
         )
-
-    async def _fetch(self, statements: Sequence[Statement]) -> list[tuple[Any, ...]]:
-        return [row for result in await self._transaction.run(*statements) for row in result.rows]
 
 
 def _locked(run: FreeRun, control: tuple[Any, Any, Any] | None, from_driver: Any) -> LockedRun:
@@ -173,7 +169,7 @@ def _event_values(event: Mapping[str, Any]) -> list[Any]:
 
 
 def _time_value(moment: dt.datetime | None) -> str | None:
-    return None if moment is None else time_text(moment.astimezone(dt.UTC).replace(tzinfo=None))
+    return None if moment is None else time_text(moment)
 
 
 def _move_heads(database: Database) -> Insert:

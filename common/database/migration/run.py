@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from common.database.engine import LOCK_WAIT_SECONDS, Database
+from common.database.connecting import LOCK_WAIT_SECONDS
+from common.database.engine import Database
 from common.database.migration.clock import newest_row_ahead
 from common.database.migration.plan import Plan, make_plan
 from common.database.migration.schema import Schema, stored_version, version_record
