@@ -1,6 +1,7 @@
 """Started services. Each test has a database of its own, and whatever it starts is stopped behind it."""
 
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from tests.support.run_server import RunProcess, RunServer, run_as_process, run_
 # How long one example takes says nothing on a shared machine; pytest's own time limit is the bound.
 hypothesis.settings.register_profile("tests", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("tests")
+
+# A shell that starts the tests in the background has SIGINT ignored, for them and for every command that they
+# start: none could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 StartRunServer = Callable[..., Awaitable[RunServer]]
 StartRunProcess = Callable[..., Awaitable[RunProcess]]

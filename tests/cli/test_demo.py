@@ -236,15 +236,10 @@ def test_the_demo_fails_and_stops_the_other_service_if(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_stops_what_it_started(number: signal.Signals, tmp_path: Path) -> None:
-    # Without this a shell that started the tests in the background would have SIGINT ignored for good.
-    own_signals = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-        "os.execv(sys.argv[1], sys.argv[1:])"
-    )
     (tmp_path / "out").touch()
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
         process = subprocess.Popen(
-            [sys.executable, "-c", own_signals, *COMMAND, "demo"],
+            [*COMMAND, "demo"],
             cwd=tmp_path,
             env=environment(tmp_path) | {"TMPDIR": str(tmp_path)},
             stdout=out,

@@ -104,12 +104,13 @@ async def test_the_first_call_works_after_idle_connections_were_closed(
     await faulty.sql("SET GLOBAL wait_timeout = 1")
     try:
         database = Database(faulty.url, 5)
-        await asyncio.gather(
-            *(database.read(lambda one: one.exec_driver_sql("SELECT SLEEP(0.05)")) for _ in range(5))
-        )
+        slow = "SELECT CONNECTION_ID(), SLEEP(0.05)"
+        asked = (database.read(lambda one: one.exec_driver_sql(slow)) for _ in range(5))
+        own = {answer.scalar() for answer in await asyncio.gather(*asked)}
+        assert len(own) > 1
 
         async def closed() -> bool:
-            return len(await faulty.sessions()) < 2  # the service asks for its health meanwhile
+            return own.isdisjoint(await faulty.sessions())
 
         await until_async(closed, 15)
         for _ in range(5):
